@@ -1,0 +1,1 @@
+//! Syntax, checks and expansion of the `fuse!` macro.

@@ -1,0 +1,1 @@
+//! The `fuse!` procedural macro: tokens in, `fuse-compiler`, tokens out.

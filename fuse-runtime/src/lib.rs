@@ -1,0 +1,1 @@
+//! Tensors, devices, kernel launching, and what generated CPU code calls.

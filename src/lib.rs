@@ -1,0 +1,1 @@
+//! Fused kernels written inline in Rust.
