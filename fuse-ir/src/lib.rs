@@ -12,6 +12,8 @@ pub mod scalar;
 
 pub mod graph;
 
+pub mod bind;
+
 pub mod schedule;
 
 pub mod plan;
