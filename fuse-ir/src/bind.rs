@@ -41,7 +41,7 @@ pub fn bind_extents(
     kernel: &Kernel,
     shapes: &[Option<&[usize]>],
     scalars: &[Option<Value>],
-) -> Result<Vec<i64>, BindError> {
+) -> Result<Vec<i64>, Box<BindError>> {
     let mut binding = Binding { kernel, scalars, extents: vec![UNBOUND; kernel.axes.len()] };
     bind_shapes(&mut binding, shapes)?;
     bind_axis_parameters(&mut binding)?;
@@ -89,10 +89,12 @@ impl Binding<'_> {
     }
 
     /// `extent` as a number; an error if it does not fit an i64.
-    fn evaluate(&self, extent: &Extent) -> Result<i64, BindError> {
-        evaluate_extent(extent, self).ok_or_else(|| BindError::Overflow {
-            kernel: self.kernel.name.clone(),
-            expression: error::name_axes(self.kernel, extent),
+    fn evaluate(&self, extent: &Extent) -> Result<i64, Box<BindError>> {
+        evaluate_extent(extent, self).ok_or_else(|| {
+            Box::new(BindError::Overflow {
+                kernel: self.kernel.name.clone(),
+                expression: error::name_axes(self.kernel, extent),
+            })
         })
     }
 }
@@ -110,42 +112,45 @@ impl Unknowns for Binding<'_> {
     }
 }
 
-fn bind_shapes(b: &mut Binding<'_>, shapes: &[Option<&[usize]>]) -> Result<(), BindError> {
+fn bind_shapes(b: &mut Binding<'_>, shapes: &[Option<&[usize]>]) -> Result<(), Box<BindError>> {
     let kernel = b.kernel;
     for (k, param) in kernel.params.iter().enumerate() {
         let ParamKind::Tensor { axes, .. } = &param.kind else { continue };
         let shape = shapes.get(k).copied().flatten().unwrap_or(&[]);
         if shape.len() != axes.len() {
-            return Err(BindError::Rank {
+            return Err(Box::new(BindError::Rank {
                 kernel: kernel.name.clone(),
                 argument: param.name.clone(),
                 found: shape.len(),
                 expected: axes.len(),
-            });
+            }));
         }
         for (&axis, &n) in axes.iter().zip(shape) {
             let Ok(n) = i64::try_from(n) else {
-                return Err(BindError::Overflow { kernel: kernel.name.clone(), expression: b.name(axis) });
+                return Err(Box::new(BindError::Overflow {
+                    kernel: kernel.name.clone(),
+                    expression: b.name(axis),
+                }));
             };
             let slot = &mut b.extents[axis.index()];
             if *slot == UNBOUND {
                 *slot = n;
             } else if *slot != n {
-                return Err(BindError::Mismatch {
+                return Err(Box::new(BindError::Mismatch {
                     kernel: kernel.name.clone(),
                     argument: Some(param.name.clone()),
                     axis: b.name(axis),
                     extent: n,
                     source: b.source_of(axis),
                     expected: b.extents[axis.index()],
-                });
+                }));
             }
         }
     }
     Ok(())
 }
 
-fn bind_axis_parameters(b: &mut Binding<'_>) -> Result<(), BindError> {
+fn bind_axis_parameters(b: &mut Binding<'_>) -> Result<(), Box<BindError>> {
     let kernel = b.kernel;
     for (k, param) in kernel.params.iter().enumerate() {
         let ParamKind::Axis { axis } = param.kind else { continue };
@@ -153,52 +158,55 @@ fn bind_axis_parameters(b: &mut Binding<'_>) -> Result<(), BindError> {
         let n = match i64::try_from(value) {
             Ok(n) if n >= 0 => n,
             _ => {
-                return Err(BindError::NotAnExtent {
+                return Err(Box::new(BindError::NotAnExtent {
                     kernel: kernel.name.clone(),
                     argument: Some(param.name.clone()),
                     axis: b.name(axis),
                     value,
                     expression: None,
-                });
+                }));
             }
         };
         let slot = &mut b.extents[axis.index()];
         if *slot == UNBOUND {
             *slot = n;
         } else if *slot != n {
-            return Err(BindError::Mismatch {
+            return Err(Box::new(BindError::Mismatch {
                 kernel: kernel.name.clone(),
                 argument: b.argument_with(axis),
                 axis: b.name(axis),
                 extent: b.extents[axis.index()],
                 source: Source::Host(param.name.clone()),
                 expected: n,
-            });
+            }));
         }
     }
     Ok(())
 }
 
-fn bind_constants(b: &mut Binding<'_>) -> Result<(), BindError> {
+fn bind_constants(b: &mut Binding<'_>) -> Result<(), Box<BindError>> {
     let kernel = b.kernel;
     for (k, axis) in kernel.axes.iter().enumerate() {
         let AxisSource::Static(n) = axis.source else { continue };
         let id = AxisId::from_index(k);
         let Ok(n) = i64::try_from(n) else {
-            return Err(BindError::Overflow { kernel: kernel.name.clone(), expression: n.to_string() });
+            return Err(Box::new(BindError::Overflow {
+                kernel: kernel.name.clone(),
+                expression: n.to_string(),
+            }));
         };
         let slot = &mut b.extents[k];
         if *slot == UNBOUND {
             *slot = n;
         } else if *slot != n {
-            return Err(BindError::Mismatch {
+            return Err(Box::new(BindError::Mismatch {
                 kernel: kernel.name.clone(),
                 argument: b.argument_with(id),
                 axis: axis.name.clone(),
                 extent: b.extents[k],
                 source: Source::Declared,
                 expected: n,
-            });
+            }));
         }
     }
     Ok(())
@@ -206,7 +214,7 @@ fn bind_constants(b: &mut Binding<'_>) -> Result<(), BindError> {
 
 /// Evaluates or solves the equations until nothing changes. An equation is `axis = extent`: from a derived axis, or
 /// from a check that two extents are equal, which `split` leaves where one of its parts has no other source.
-fn solve_equations(b: &mut Binding<'_>) -> Result<(), BindError> {
+fn solve_equations(b: &mut Binding<'_>) -> Result<(), Box<BindError>> {
     let kernel = b.kernel;
     let derived = kernel.axes.iter().enumerate().filter_map(|(k, axis)| match &axis.source {
         AxisSource::Derived(e) => Some((AxisId::from_index(k), e)),
@@ -234,74 +242,80 @@ fn solve_equations(b: &mut Binding<'_>) -> Result<(), BindError> {
     }
     match b.extents.iter().position(|&n| n == UNBOUND) {
         None => Ok(()),
-        Some(k) => {
-            Err(BindError::Unbound { kernel: kernel.name.clone(), axis: b.name(AxisId::from_index(k)) })
-        }
+        Some(k) => Err(Box::new(BindError::Unbound {
+            kernel: kernel.name.clone(),
+            axis: b.name(AxisId::from_index(k)),
+        })),
     }
 }
 
 /// Uses `axis = e` to bind what is unbound. Where nothing is, `compare` says whether the two sides are compared here;
 /// checks are compared later, with their own message.
-fn apply_equation(b: &mut Binding<'_>, axis: AxisId, e: &Extent, compare: bool) -> Result<(), BindError> {
+fn apply_equation(
+    b: &mut Binding<'_>,
+    axis: AxisId,
+    e: &Extent,
+    compare: bool,
+) -> Result<(), Box<BindError>> {
     let known = b.extents[axis.index()];
     match solve_for_unknown(e, (known != UNBOUND).then_some(known), b) {
         Solution::Open => Ok(()),
-        Solution::Overflow => Err(BindError::Overflow {
+        Solution::Overflow => Err(Box::new(BindError::Overflow {
             kernel: b.kernel.name.clone(),
             expression: error::name_axes(b.kernel, e),
-        }),
+        })),
         Solution::Value(value) if known == UNBOUND => match i64::try_from(value) {
             Ok(n) if n >= 0 => {
                 b.extents[axis.index()] = n;
                 Ok(())
             }
-            Ok(_) => Err(BindError::NotAnExtent {
+            Ok(_) => Err(Box::new(BindError::NotAnExtent {
                 kernel: b.kernel.name.clone(),
                 argument: None,
                 axis: b.name(axis),
                 value,
                 expression: Some(error::name_axes(b.kernel, e)),
-            }),
-            Err(_) => Err(BindError::Overflow {
+            })),
+            Err(_) => Err(Box::new(BindError::Overflow {
                 kernel: b.kernel.name.clone(),
                 expression: error::name_axes(b.kernel, e),
-            }),
+            })),
         },
-        Solution::Value(value) if compare && value != known.into() => Err(BindError::Mismatch {
+        Solution::Value(value) if compare && value != known.into() => Err(Box::new(BindError::Mismatch {
             kernel: b.kernel.name.clone(),
             argument: b.argument_with(axis),
             axis: b.name(axis),
             extent: known,
             source: Source::Equation(error::name_axes(b.kernel, e)),
             expected: i64::try_from(value).unwrap_or(i64::MAX),
-        }),
+        })),
         Solution::Value(_) => Ok(()),
         Solution::Axis(other, n) => {
             b.extents[other.index()] = n;
             Ok(())
         }
-        Solution::Inexact(other) => Err(BindError::NoSolution {
+        Solution::Inexact(other) => Err(Box::new(BindError::NoSolution {
             kernel: b.kernel.name.clone(),
             argument: b.argument_with(axis),
             axis: b.name(axis),
             extent: known,
             expression: error::name_axes(b.kernel, e),
             unknown: b.name(other),
-        }),
+        })),
     }
 }
 
-fn run_check(b: &Binding<'_>, check: &Check) -> Result<(), BindError> {
+fn run_check(b: &Binding<'_>, check: &Check) -> Result<(), Box<BindError>> {
     let kernel = || b.kernel.name.clone();
     match &check.kind {
         CheckKind::NotEmpty { op, axis } => {
             if b.extents[axis.index()] == 0 {
-                return Err(BindError::Empty {
+                return Err(Box::new(BindError::Empty {
                     kernel: kernel(),
                     op: op.clone(),
                     axis: b.name(*axis),
                     origin: check.origin.clone(),
-                });
+                }));
             }
         }
         CheckKind::InBounds { op, axis, start, length } => {
@@ -310,7 +324,7 @@ fn run_check(b: &Binding<'_>, check: &Check) -> Result<(), BindError> {
             let inside =
                 start >= 0 && length >= 0 && start.checked_add(length).is_some_and(|end| end <= extent);
             if !inside {
-                return Err(BindError::OutOfBounds {
+                return Err(Box::new(BindError::OutOfBounds {
                     kernel: kernel(),
                     op: op.clone(),
                     axis: b.name(*axis),
@@ -318,14 +332,14 @@ fn run_check(b: &Binding<'_>, check: &Check) -> Result<(), BindError> {
                     start,
                     length,
                     origin: check.origin.clone(),
-                });
+                }));
             }
         }
         CheckKind::Equal { op, axis, expected } => {
             let extent = b.extents[axis.index()];
             let value = b.evaluate(expected)?;
             if extent != value {
-                return Err(BindError::Unequal {
+                return Err(Box::new(BindError::Unequal {
                     kernel: kernel(),
                     op: op.clone(),
                     axis: b.name(*axis),
@@ -333,7 +347,7 @@ fn run_check(b: &Binding<'_>, check: &Check) -> Result<(), BindError> {
                     expression: error::name_axes(b.kernel, expected),
                     expected: value,
                     origin: check.origin.clone(),
-                });
+                }));
             }
         }
     }
