@@ -63,7 +63,9 @@ pub enum BufferRef {
     Temp(TempId),
 }
 
-/// What a body loads at a position of its domain.
+/// What a body loads at a position of its domain. In the expressions of an operand [`IndexExpr::Indirect`] names an
+/// earlier *value of the body* of the same number (`Indirect(%4)` is `x4`), not a node of the graph. Where bounds fail,
+/// other expressions of the operand may be out of range or meaningless.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Operand {
     /// An element of a buffer; where the bounds of the map fail, zero of the dtype (and no access).
@@ -79,6 +81,43 @@ pub enum Operand {
     Index(IndexExpr),
     /// Whether all bounds hold at the position: selects the fill of a padded view.
     Mask(Vec<Bound>),
+    /// Whether all of `bounds` hold. Where those of `when` hold and one of `bounds` does not, it is a fault of the node
+    /// of the loading value (a gather out of range, language rule 15).
+    Check {
+        /// Where the element is wanted at all: the bounds of padded views that read it.
+        when: Vec<Bound>,
+        /// What must hold there.
+        bounds: Vec<Bound>,
+    },
+}
+
+impl Operand {
+    /// Calls `f` on every index expression, those of bounds included.
+    pub fn for_each_expr(&self, mut f: impl FnMut(&IndexExpr)) {
+        let (indices, bounds): (&[(AxisId, IndexExpr)], [&[Bound]; 2]) = match self {
+            Operand::Buffer { map, .. } => (&map.indices, [&map.bounds, &[]]),
+            Operand::Index(e) => return f(e),
+            Operand::Mask(bounds) => (&[], [bounds, &[]]),
+            Operand::Check { when, bounds } => (&[], [when, bounds]),
+        };
+        indices.iter().for_each(|(_, e)| f(e));
+        bounds.into_iter().flatten().for_each(|b| f(&b.expr));
+    }
+
+    /// The values of the body that its index expressions name.
+    pub fn reads(&self) -> Vec<ValueId> {
+        let mut values = Vec::new();
+        self.for_each_expr(|e| {
+            e.for_each_leaf(&mut |leaf| {
+                if let IndexExpr::Indirect(n) = leaf
+                    && !values.contains(&ValueId(n.0))
+                {
+                    values.push(ValueId(n.0));
+                }
+            });
+        });
+        values
+    }
 }
 
 /// How a value of a body is computed.
@@ -110,7 +149,9 @@ pub enum BodyOp {
         output: u32,
     },
     /// The running sum of an inner value along the reduced axis (there is exactly one); level `Inner`, always in a row
-    /// buffer. Only in `Row` and `Column` schedules.
+    /// buffer. It stands in `values` and in `buffered` of the pass that computes its source; what reads it stands in
+    /// later passes, so that the scan may run over the buffered source when the sweep is over. Only in `Row` and
+    /// `Column` schedules.
     CumSum {
         /// What is summed.
         source: ValueId,
@@ -189,6 +230,17 @@ impl ScheduledGroup {
     /// The launches this schedule takes.
     pub fn launches(&self) -> u32 {
         if self.kind == ScheduleKind::Split { 2 } else { 1 }
+    }
+
+    /// The values that a value reads: its arguments, and for a load those that its operand's index expressions name.
+    pub fn reads(&self, id: ValueId) -> Vec<ValueId> {
+        match &self.value(id).op {
+            BodyOp::Load(operand) => self.operands[operand.index()].reads(),
+            BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => Vec::new(),
+            BodyOp::Map { args, .. } => args.clone(),
+            BodyOp::Reduce { sources, .. } => sources.clone(),
+            BodyOp::CumSum { source } => vec![*source],
+        }
     }
 
     /// The value of that id.
