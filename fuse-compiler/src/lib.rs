@@ -1,1 +1,7 @@
 //! Syntax, checks and expansion of the `fuse!` macro.
+
+// Positions of spans are read through the compiler's own type.
+extern crate proc_macro;
+
+pub mod diagnostic;
+pub mod scalar;
