@@ -1,2 +1,25 @@
 //! Development tasks: `cargo xtask …`.
-fn main() {}
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
+
+mod ulp;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <task>
+
+tasks:
+  ulp [--stride N] [--threads N] [NAME…]   the error of every f32 function of the runtime over all inputs";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let task = arguments.next();
+    let rest: Vec<String> = arguments.collect();
+    match task.as_deref() {
+        Some("ulp") => ulp::run(&rest),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
