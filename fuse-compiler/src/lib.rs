@@ -4,4 +4,6 @@
 extern crate proc_macro;
 
 pub mod diagnostic;
+
 pub mod scalar;
+pub mod syntax;

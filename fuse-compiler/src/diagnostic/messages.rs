@@ -5,14 +5,60 @@
 //! message says what is wrong, only `help` how to mend it.
 
 mod scalar;
+mod syntax;
 
 pub use scalar::*;
+pub use syntax::*;
 
 use super::{Diagnostic, Place};
 
 /// The names of all constructors, each the `code` of its errors, sorted.
-pub const ALL: &[&str] =
-    &["narrow_float_in_scalar", "syntax", "unsupported_literal", "unsupported_scalar_type"];
+pub const ALL: &[&str] = &[
+    "axis_assumed_twice",
+    "axis_in_place_of_dtype",
+    "axis_must_be_named",
+    "axis_not_declared",
+    "axis_parameter",
+    "axis_twice_in_type",
+    "axis_with_default",
+    "cfg_inside_block",
+    "const_axis_not_usize",
+    "const_axis_without_value",
+    "dimension_not_understood",
+    "dtype_in_place_of_axis",
+    "dtype_listed_twice",
+    "dtype_outside_bound",
+    "generic_defined_twice",
+    "generic_named_like_dtype",
+    "identity_missing",
+    "item_defined_twice",
+    "item_not_supported",
+    "kernel_argument_expected",
+    "lifetime_not_supported",
+    "mutable_parameter_of_composite",
+    "name_of_axis",
+    "narrow_float_in_scalar",
+    "no_dtype_listed",
+    "no_result",
+    "parameter_defined_twice",
+    "parameter_pattern",
+    "parameter_type",
+    "qualifier_not_supported",
+    "reference_result",
+    "scalar_result",
+    "second_marker",
+    "self_not_supported",
+    "syntax",
+    "tensor_type_expected",
+    "tensor_without_dtype",
+    "unknown_bound",
+    "unknown_dtype",
+    "unknown_kernel_argument",
+    "unknown_reduce_argument",
+    "unsupported_literal",
+    "unsupported_scalar_type",
+    "where_not_supported",
+];
 
 /// What syn found while parsing; its wording is kept.
 ///
@@ -30,7 +76,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// The files that hold constructors.
-    const SOURCES: &[&str] = &[include_str!("messages.rs"), include_str!("messages/scalar.rs")];
+    const SOURCES: &[&str] = &[
+        include_str!("messages.rs"),
+        include_str!("messages/scalar.rs"),
+        include_str!("messages/syntax.rs"),
+    ];
 
     fn constructors() -> Vec<syn::ItemFn> {
         let items = SOURCES.iter().flat_map(|source| syn::parse_file(source).expect("own source").items);
