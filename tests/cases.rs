@@ -159,8 +159,12 @@ fn two_branches_with_broadcast_operands() -> Result<(), Error> {
         (0..n).map(|i| f16::from_f32((i * 7919 % 1009) as f32 / 1009.0 * scale + shift)).collect()
     };
     let (x, y) = (make(n, 4.0, -2.0), make(n, 3.0, -1.0));
-    let (m, v, g, b) =
-        (make(channels, 1.0, 0.0), make(channels, 1.0, 0.5), make(channels, 2.0, -1.0), make(channels, 1.0, -0.5));
+    let (m, v, g, b) = (
+        make(channels, 1.0, 0.0),
+        make(channels, 1.0, 0.5),
+        make(channels, 2.0, -1.0),
+        make(channels, 1.0, -0.5),
+    );
     let shape = [batch, channels, side, side];
     let per_channel = |data: &[f16]| cpu(data.to_vec(), [channels]);
     let (got_x, got_y) = two_branches(
@@ -174,7 +178,8 @@ fn two_branches_with_broadcast_operands() -> Result<(), Error> {
     for (input, got) in [(x, got_x), (y, got_y)] {
         for (i, got) in got.to_vec()?.into_iter().enumerate() {
             let c = i / (side * side) % channels;
-            let want = (input[i].to_f32() - m[c].to_f32()) / (v[c].to_f32() + 1e-5).sqrt() * g[c].to_f32() + b[c].to_f32();
+            let want = (input[i].to_f32() - m[c].to_f32()) / (v[c].to_f32() + 1e-5).sqrt() * g[c].to_f32()
+                + b[c].to_f32();
             assert_eq!(got, f16::from_f32(want), "element {i}");
         }
     }
@@ -252,14 +257,19 @@ fn dropout_mask_has_no_pattern_and_replays() -> Result<(), Error> {
     let other = transposed.to_vec()?;
     for (i, &kept) in mask.iter().enumerate() {
         let (ab, c) = (i / shape[2], i % shape[2]);
-        assert_eq!(other[c * shape[0] * shape[1] + ab] != 0.0, kept, "the mask is keyed by the logical index");
+        assert_eq!(
+            other[c * shape[0] * shape[1] + ab] != 0.0,
+            kept,
+            "the mask is keyed by the logical index"
+        );
     }
     let equal = mask.windows(2).filter(|w| w[0] == w[1]).count() as f64 / n as f64;
     assert!((equal - 0.5).abs() < 0.005, "neighbours are equal in {equal}");
     let groups: Vec<&[bool]> = mask.chunks(4).collect();
     let repeated = groups.windows(2).filter(|w| w[0] == w[1]).count() as f64 / groups.len() as f64;
     assert!((repeated - 1.0 / 16.0).abs() < 0.005, "groups of four repeat in {repeated}");
-    let again: Vec<bool> = drop_after(&cpu(vec![0.0; n], shape)?, 42)?.to_vec()?.into_iter().map(|y| y != 0.0).collect();
+    let again: Vec<bool> =
+        drop_after(&cpu(vec![0.0; n], shape)?, 42)?.to_vec()?.into_iter().map(|y| y != 0.0).collect();
     assert!(again == mask, "another kernel draws the same mask");
     Ok(())
 }
@@ -320,7 +330,10 @@ fuse! {
 #[test]
 fn narrow_types_accumulate_wide() -> Result<(), Error> {
     assert_eq!(narrow_sum(&cpu(vec![f16::ONE; 4096], [4096])?)?.item()?.to_f32(), 4096.0);
-    assert_eq!(narrow_columns(&cpu(vec![bf16::ONE; 8192], [4096, 2])?)?.to_vec()?, vec![bf16::from_f32(4096.0); 2]);
+    assert_eq!(
+        narrow_columns(&cpu(vec![bf16::ONE; 8192], [4096, 2])?)?.to_vec()?,
+        vec![bf16::from_f32(4096.0); 2]
+    );
     let big = [60000.0, 60000.0, -60000.0].map(f16::from_f32).to_vec();
     assert_eq!(narrow_sum(&cpu(big, [3])?)?.item()?, f16::from_f32(60000.0));
     assert_eq!(narrow_mean(&cpu(vec![f16::ONE; 65520], [65520])?)?.item()?, f16::ONE);
@@ -455,7 +468,8 @@ fn strided_views_are_read_as_they_lie() -> Result<(), Error> {
     let want: Vec<f32> = (0..40).map(|i| ramp(80)[i / 5 * 10 + 2 + i % 5] * ramp(8)[i / 5]).collect();
     assert_eq!(scale_rows(&sliced, &s)?.to_vec()?, want);
     let twice = sliced.slice([1..6, 1..4])?;
-    let want: Vec<f32> = (0..15).map(|i| ramp(80)[(i / 3 + 1) * 10 + 3 + i % 3] * ramp(8)[i / 3 + 1]).collect();
+    let want: Vec<f32> =
+        (0..15).map(|i| ramp(80)[(i / 3 + 1) * 10 + 3 + i % 3] * ramp(8)[i / 3 + 1]).collect();
     assert_eq!(scale_rows(&twice, &s.slice([1..6])?)?.to_vec()?, want);
 
     let shape = [2, 3, 4, 5, 6];
@@ -471,7 +485,10 @@ fn strided_views_are_read_as_they_lie() -> Result<(), Error> {
     let got = add_five(&x, &y.transpose(0, 4))?.to_vec()?;
     assert_eq!(got, data.iter().map(|x| f16::from_f32(2.0 * x.to_f32())).collect::<Vec<_>>());
 
-    assert_eq!(add_vector(&cpu(vec![1.0, 2.0, 3.0], [3, 1])?, &cpu(vec![1.0; 3], [3])?)?.to_vec()?, [2.0, 3.0, 4.0]);
+    assert_eq!(
+        add_vector(&cpu(vec![1.0, 2.0, 3.0], [3, 1])?, &cpu(vec![1.0; 3], [3])?)?.to_vec()?,
+        [2.0, 3.0, 4.0]
+    );
     Ok(())
 }
 

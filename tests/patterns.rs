@@ -250,7 +250,10 @@ fn gelu_dropout_residual_is_right() -> Result<(), Error> {
     for (i, y) in half.to_vec()?.into_iter().enumerate() {
         let (zero, doubled) = (rw[i], 2.0 * gelu(xw[i]) + rw[i]);
         let y = y as f64;
-        assert!((y - zero).abs() < 1e-5 || (y - doubled).abs() < 1e-5, "element {i} is neither dropped nor doubled");
+        assert!(
+            (y - zero).abs() < 1e-5 || (y - doubled).abs() < 1e-5,
+            "element {i} is neither dropped nor doubled"
+        );
         dropped += usize::from((y - zero).abs() < (y - doubled).abs());
     }
     let share = dropped as f64 / (M * N) as f64;

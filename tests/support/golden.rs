@@ -7,10 +7,14 @@ use std::path::Path;
 pub fn check(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("FUSE_BLESS").is_some() {
-        std::fs::create_dir_all(path.parent().expect("a golden file lies in a folder")).expect("the folder of golden files");
+        std::fs::create_dir_all(path.parent().expect("a golden file lies in a folder"))
+            .expect("the folder of golden files");
         std::fs::write(&path, text).expect("a golden file");
         return;
     }
     let want = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(text == want, "{name} differs; `cargo xtask bless` rewrites it\n--- golden\n{want}\n--- now\n{text}");
+    assert!(
+        text == want,
+        "{name} differs; `cargo xtask bless` rewrites it\n--- golden\n{want}\n--- now\n{text}"
+    );
 }

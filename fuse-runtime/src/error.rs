@@ -1,0 +1,184 @@
+//! What can go wrong with tensors and at calls.
+
+use fuse_ir::bind::BindError;
+use std::fmt;
+
+/// What went wrong, with where and why.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The sizes of a call do not fit the kernel, or each other.
+    Sizes(Box<BindError>),
+    /// A fault while a kernel ran: a gather out of range or an integer division by zero. The kernel has gone on with 0
+    /// for the element, so that the outputs are complete.
+    Fault(Box<Fault>),
+    /// An output of a call shares elements with another argument.
+    Overlap {
+        /// The kernel.
+        kernel: String,
+        /// The output.
+        argument: String,
+        /// The other argument.
+        other: String,
+    },
+    /// An output of a call has elements that share memory with one another, as a broadcast view has.
+    SelfOverlap {
+        /// The kernel.
+        kernel: String,
+        /// The output.
+        argument: String,
+    },
+    /// The memory of a tensor is in use by a call on another thread.
+    InUse {
+        /// The kernel and the argument; `None` if the tensor is read or written by the host.
+        argument: Option<(String, String)>,
+        /// Whether the other call writes.
+        written: bool,
+    },
+    /// The number of elements is not that of the shape.
+    ElementCount {
+        /// The shape asked for.
+        shape: Vec<usize>,
+        /// How many elements there are.
+        found: usize,
+    },
+    /// A tensor of this shape has more elements than can be addressed.
+    TooLarge {
+        /// The shape.
+        shape: Vec<usize>,
+    },
+    /// There is no memory for a tensor.
+    OutOfMemory {
+        /// How much was asked for.
+        bytes: usize,
+    },
+    /// A view of another shape would have to copy.
+    NotContiguous {
+        /// The shape of the tensor.
+        shape: Vec<usize>,
+        /// Its strides in elements.
+        strides: Vec<isize>,
+        /// The shape asked for.
+        wanted: Vec<usize>,
+    },
+    /// A shape cannot be broadcast to another.
+    Broadcast {
+        /// The shape of the tensor.
+        shape: Vec<usize>,
+        /// The shape asked for.
+        wanted: Vec<usize>,
+    },
+    /// A kernel was expanded by another version of the crate than the one that runs it.
+    Version {
+        /// The kernel.
+        kernel: String,
+    },
+}
+
+/// A fault while a kernel ran.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The kernel.
+    pub kernel: String,
+    /// The operation as written, e.g. `a / b`.
+    pub operation: String,
+    /// The file, as rustc names it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// What happened.
+    pub kind: FaultKind,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// An integer was divided by zero.
+    DivisionByZero,
+    /// An index was outside its axis.
+    OutOfRange {
+        /// The axis.
+        axis: String,
+        /// The index.
+        index: i64,
+        /// The extent of the axis.
+        extent: i64,
+    },
+}
+
+impl std::error::Error for Error {}
+
+impl From<Box<BindError>> for Error {
+    fn from(error: Box<BindError>) -> Self {
+        Error::Sizes(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Sizes(error) => write!(f, "{error}"),
+            Error::Fault(fault) => write!(f, "{fault}"),
+            Error::Overlap { kernel, argument, other } => {
+                write!(f, "kernel `{kernel}`: output `{argument}` shares memory with argument `{other}`")
+            }
+            Error::SelfOverlap { kernel, argument } => {
+                write!(f, "kernel `{kernel}`: output `{argument}` has elements that share memory")
+            }
+            Error::InUse { argument, written } => {
+                let verb = if *written { "written" } else { "read" };
+                match argument {
+                    Some((kernel, argument)) => {
+                        write!(f, "kernel `{kernel}`: argument `{argument}` is being {verb} by another call")
+                    }
+                    None => write!(f, "the tensor is being {verb} by a call on another thread"),
+                }
+            }
+            Error::ElementCount { shape, found } => {
+                let (one, many) = ("element", "elements");
+                write!(
+                    f,
+                    "{found} {} for a tensor of shape {shape:?}",
+                    if *found == 1 { one } else { many }
+                )?;
+                match shape.iter().try_fold(1usize, |n, &k| n.checked_mul(k)) {
+                    Some(n) => write!(f, ", which has {n}"),
+                    None => Ok(()),
+                }
+            }
+            Error::TooLarge { shape } => {
+                write!(f, "a tensor of shape {shape:?} has more elements than can be addressed")
+            }
+            Error::OutOfMemory { bytes } => write!(f, "no memory for a tensor of {bytes} bytes"),
+            Error::NotContiguous { shape, strides, wanted } => {
+                write!(
+                    f,
+                    "a tensor of shape {shape:?} and strides {strides:?} has no view of shape {wanted:?}; "
+                )?;
+                write!(f, "its `clone()` has")
+            }
+            Error::Broadcast { shape, wanted } => {
+                write!(f, "a tensor of shape {shape:?} cannot be broadcast to {wanted:?}")
+            }
+            Error::Version { kernel } => {
+                write!(
+                    f,
+                    "kernel `{kernel}` was expanded by another version of `fuse` than the one that runs it"
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kernel `{}`: `{}`: ", self.kernel, self.operation)?;
+        match &self.kind {
+            FaultKind::DivisionByZero => write!(f, "integer division by zero")?,
+            FaultKind::OutOfRange { axis, index, extent } => {
+                write!(f, "index {index} is out of range for axis `{axis}`, which has {extent}")?;
+            }
+        }
+        if self.line == 0 { Ok(()) } else { write!(f, " ({}:{})", self.file, self.line) }
+    }
+}
