@@ -16,6 +16,8 @@ pub mod bind;
 
 pub mod schedule;
 
+pub mod stage;
+
 pub mod plan;
 
 pub mod program;

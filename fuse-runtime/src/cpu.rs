@@ -1,0 +1,22 @@
+//! The CPU backend: what drives the loops that a user's crate compiles.
+//!
+//! Generated code is one flat loop over slices for each [`Stage`](fuse_ir::stage::Stage), once for each instruction
+//! set. All else is here, compiled once: where the slices come from (straight out of memory, or gathered, widened and
+//! filled into scratch), the reduction tree, where results go, and how the work is spread over threads.
+//!
+//! A launch walks blocks of its domain. For each block the operands become tiles, the sweep stages run over them, stores
+//! take the results to memory, and the reductions take theirs into accumulators; when a row is complete, outer stages
+//! run over as many rows as the block has. Results depend on neither the blocks nor the threads: the reduction tree is
+//! that of [`fuse_ir::schedule`], and everything else is elementwise.
+
+mod instruction_set;
+
+pub mod integer;
+pub mod tile;
+
+mod bindings;
+mod prepare;
+
+pub use bindings::{Bindings, Buffer, CpuFault};
+pub use prepare::{CpuProgram, PrepareError};
+pub use tile::{Element, GroupFns, StageFn, StageFns, Tile};
