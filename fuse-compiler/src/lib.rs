@@ -7,3 +7,5 @@ pub mod diagnostic;
 
 pub mod scalar;
 pub mod syntax;
+
+pub mod emit_rust;

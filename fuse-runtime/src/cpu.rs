@@ -12,6 +12,7 @@
 mod instruction_set;
 
 pub mod integer;
+pub mod order;
 pub mod tile;
 
 mod bindings;

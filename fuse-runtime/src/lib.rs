@@ -9,7 +9,18 @@ pub mod convert;
 pub mod math;
 pub mod random;
 
+pub mod cpu;
+
 pub use device::Device;
 pub use element::Element;
 pub use error::Error;
 pub use tensor::Tensor;
+
+/// What generated code names; not for users.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::cpu::order::clamp;
+    pub use crate::cpu::tile::{GroupFns, StageFns, Tile};
+    pub use crate::cpu::{integer, order};
+    pub use crate::{convert, math, random};
+}

@@ -1,0 +1,117 @@
+//! Rust from scheduled groups: one flat loop for each stage, once for each instruction set.
+//!
+//! Takes a group and gives items (functions) and an expression that names them, `GroupFns`. The loops know nothing of
+//! layout, dtypes in memory, reductions or threads: that is the engine's part, in the runtime (`fuse_runtime::cpu`).
+//! What a stage reads and writes is decided by [`fuse_ir::stage::cut_into_stages`], which both sides call.
+//!
+//! ```text
+//! #[inline(always)] fn g0_sweep0_body<const F: bool>(len: usize, x: &[f32], y: &mut [f32]) { .. }
+//! fn g0_sweep0_baseline(t: &mut Tile<'_>) { g0_sweep0_body::<false>(t.len(), t.input(0), t.output(0)) }
+//! #[target_feature(enable = "avx2,fma,f16c")] fn g0_sweep0_avx2(t: &mut Tile<'_>) { g0_sweep0_body::<true>(..) }
+//! ```
+//!
+//! The slices are parameters of a function of their own because only parameters tell LLVM that they do not overlap; a
+//! loop over slices that are locals needs overlap checks at run time, and with many of them is not vectorised at all.
+//! A `#[target_feature]` function coerces to an `unsafe fn` pointer without the word `unsafe` in the expansion. `F` says
+//! that fused multiply-add is there, for the polynomials of the runtime; plain `*` and `+` are never contracted.
+
+mod combiner;
+mod function;
+mod literal;
+mod names;
+mod operation;
+mod stage;
+
+use fuse_ir::graph::Kernel;
+use fuse_ir::schedule::ScheduledGroup;
+use fuse_ir::stage::cut_into_stages;
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+/// What is emitted for a group.
+#[derive(Clone, Debug)]
+pub struct EmittedGroup {
+    /// The functions. They call those of [`emit_functions`], which must stand in the same scope.
+    pub items: TokenStream,
+    /// An expression of type `GroupFns`, usable in a constant.
+    pub functions: TokenStream,
+}
+
+/// The scalar functions of a kernel, which the stages of its groups call; once for each kernel.
+///
+/// `facade` is the path of the facade crate, `::fuse` unless the dependency is renamed.
+pub fn emit_functions(facade: &TokenStream, kernel: &Kernel) -> TokenStream {
+    let private = quote!(#facade::__private);
+    let context = function::FunctionContext::new(&private, kernel);
+    (0..kernel.functions.len()).map(|k| function::emit_function(&context, k)).collect()
+}
+
+/// The loops of a group.
+///
+/// `facade` is the path of the facade crate, `::fuse` unless the dependency is renamed.
+pub fn emit_group(facade: &TokenStream, kernel: &Kernel, group: &ScheduledGroup) -> EmittedGroup {
+    let private = quote!(#facade::__private);
+    let staged = cut_into_stages(kernel, group);
+    let mut items = TokenStream::new();
+    let mut stages = Vec::new();
+    for stage in &staged.stages {
+        let name = format_ident!("{}_{}", group.id.to_string(), stage.name);
+        items.extend(stage::emit_stage(&private, kernel, group, &staged, stage, &name));
+        stages.push(versions_expr(&private, &name));
+    }
+    let mut combiners = Vec::new();
+    for (k, (function, dtypes)) in staged.combiners.iter().enumerate() {
+        let name = format_ident!("{}_combine{}", group.id.to_string(), k);
+        items.extend(combiner::emit_combiner(&private, kernel, *function, dtypes, &name));
+        combiners.push(versions_expr(&private, &name));
+    }
+    let functions = quote!(#private::GroupFns { stages: &[#(#stages),*], combiners: &[#(#combiners),*] });
+    EmittedGroup { items, functions }
+}
+
+/// What clippy and rustc would say of generated loops, whatever the user's crate denies.
+fn lint_allowances() -> TokenStream {
+    quote!(#[allow(
+        clippy::all, clippy::pedantic, clippy::nursery, dead_code, non_snake_case, unused_assignments,
+        unused_braces, unused_mut, unused_parens, unused_variables, reason = "generated code"
+    )])
+}
+
+/// The wrappers of a body: one for each instruction set, which take the tile apart.
+fn emit_versions(
+    private: &TokenStream,
+    name: &Ident,
+    call: impl Fn(TokenStream) -> TokenStream,
+) -> TokenStream {
+    let body = format_ident!("{name}_body");
+    let (baseline, avx2, avx512) =
+        (format_ident!("{name}_baseline"), format_ident!("{name}_avx2"), format_ident!("{name}_avx512"));
+    let allow = lint_allowances();
+    let fused = call(quote!(#body::<true>));
+    // NEON, the baseline of AArch64, has fused multiply-add.
+    let base = call(quote!(#body::<{ cfg!(target_arch = "aarch64") }>));
+    quote! {
+        #allow
+        fn #baseline(t: &mut #private::Tile<'_>) { #base }
+        #[cfg(target_arch = "x86_64")]
+        #allow
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn #avx2(t: &mut #private::Tile<'_>) { #fused }
+        #[cfg(target_arch = "x86_64")]
+        #allow
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+        fn #avx512(t: &mut #private::Tile<'_>) { #fused }
+    }
+}
+
+fn versions_expr(private: &TokenStream, name: &Ident) -> TokenStream {
+    let (baseline, avx2, avx512) =
+        (format_ident!("{name}_baseline"), format_ident!("{name}_avx2"), format_ident!("{name}_avx512"));
+    quote!(#private::StageFns {
+        baseline: #baseline,
+        #[cfg(target_arch = "x86_64")]
+        avx2: #avx2,
+        #[cfg(target_arch = "x86_64")]
+        avx512: #avx512,
+    })
+}

@@ -1,0 +1,81 @@
+//! Identifiers of generated code: the user's names kept, reserved words escaped, made distinct.
+
+use fuse_ir::graph::Kernel;
+use fuse_ir::id::ValueId;
+use fuse_ir::schedule::{BodyOp, BufferRef, Operand, ScheduledGroup};
+use proc_macro2::{Ident, Span};
+use std::collections::{HashMap, HashSet};
+
+/// Names that generated code uses for itself.
+const TAKEN: [&str; 5] = ["len", "i", "t", "fault", "a"];
+
+/// The names of one generated function.
+#[derive(Default)]
+pub(super) struct Names {
+    used: HashSet<String>,
+    of_value: HashMap<ValueId, Ident>,
+}
+
+impl Names {
+    /// A name like `wish` that is not in use.
+    pub(super) fn distinct(&mut self, wish: &str) -> Ident {
+        let mut name = sanitize(wish);
+        let mut k = 1;
+        while TAKEN.contains(&name.as_str()) || !self.used.insert(name.clone()) {
+            k += 1;
+            name = format!("{}_{k}", sanitize(wish));
+        }
+        ident(&name)
+    }
+
+    /// The name of a value of a body: the user's `let`, else the tensor it loads, else `x3`.
+    pub(super) fn value(&mut self, kernel: &Kernel, group: &ScheduledGroup, v: ValueId) -> Ident {
+        if let Some(name) = self.of_value.get(&v) {
+            return name.clone();
+        }
+        let wish = wished_name(kernel, group, v).unwrap_or_else(|| v.to_string());
+        let name = self.distinct(&wish);
+        self.of_value.insert(v, name.clone());
+        name
+    }
+}
+
+fn wished_name(kernel: &Kernel, group: &ScheduledGroup, v: ValueId) -> Option<String> {
+    let value = group.value(v);
+    match &value.op {
+        BodyOp::Load(operand) => {
+            if let Operand::Buffer { buffer: BufferRef::Param(p), .. } =
+                group.operands.get(operand.index())?
+            {
+                return Some(kernel.param(*p).name.clone());
+            }
+        }
+        BodyOp::Param(p) => return Some(kernel.param(*p).name.clone()),
+        BodyOp::Constant(_) | BodyOp::Extent(_) | BodyOp::Map { .. } => {}
+        BodyOp::Reduce { .. } | BodyOp::CumSum { .. } => {}
+    }
+    kernel.origins.get(value.node?.index())?.name.clone()
+}
+
+/// The letters, digits and underscores of a name, in a form that starts like an identifier.
+pub(super) fn sanitize(name: &str) -> String {
+    let name = name.strip_prefix("r#").unwrap_or(name);
+    let mut clean: String =
+        name.chars().map(|c| if c == '_' || c.is_alphanumeric() { c } else { '_' }).collect();
+    if clean.is_empty() || clean.starts_with(|c: char| c.is_numeric()) || clean == "_" {
+        clean.insert(0, 'x');
+    }
+    clean
+}
+
+/// The identifier of that name, raw if it is a keyword.
+pub(super) fn ident(name: &str) -> Ident {
+    if matches!(name, "self" | "Self" | "super" | "crate") {
+        return Ident::new(&format!("{name}_"), Span::call_site());
+    }
+    if syn::parse_str::<Ident>(name).is_ok() {
+        Ident::new(name, Span::call_site())
+    } else {
+        Ident::new_raw(name, Span::call_site())
+    }
+}
