@@ -10,6 +10,14 @@ use crate::index_map::{Extent, IndexExpr, IndexMap};
 use crate::scalar::{ScalarFn, ScalarOp};
 use serde::{Deserialize, Serialize};
 
+mod verify;
+
+mod display;
+
+pub use verify::verify_graph;
+
+pub(crate) use verify::infer_type;
+
 /// dtype and axes of a node.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Type {

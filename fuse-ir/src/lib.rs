@@ -14,6 +14,8 @@ pub mod graph;
 
 pub mod bind;
 
+pub mod eval;
+
 pub mod schedule;
 
 pub mod stage;
@@ -21,3 +23,6 @@ pub mod stage;
 pub mod plan;
 
 pub mod program;
+
+#[doc(hidden)]
+pub mod random;

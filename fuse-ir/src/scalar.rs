@@ -6,6 +6,11 @@
 use crate::dtype::{DType, Value};
 use crate::id::{FnId, VarId};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+
+mod verify;
+
+pub use verify::verify_function;
 
 /// An operation on scalars. Unless the variant says otherwise all operands and the result have one dtype. "float" is
 /// f32 or f64, "number" adds the integers. The meaning is Rust's (language rule 10); integers wrap.
@@ -257,6 +262,23 @@ impl ScalarOp {
             | FromBits | CountOnes | LeadingZeros | TrailingZeros | SaturatingAdd | SaturatingSub
             | AbsDiff | Philox => false,
         }
+    }
+}
+
+/// The name in dumps: `mul_add`; a cast shows its target.
+impl fmt::Display for ScalarOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let ScalarOp::Cast(to) = self {
+            return write!(f, "cast<{to}>");
+        }
+        let mut name = String::new();
+        for c in format!("{self:?}").chars() {
+            if c.is_ascii_uppercase() && !name.is_empty() {
+                name.push('_');
+            }
+            name.push(c.to_ascii_lowercase());
+        }
+        f.write_str(&name)
     }
 }
 
