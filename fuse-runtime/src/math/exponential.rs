@@ -1,6 +1,6 @@
 //! Exponentials, and the logistic function made from one.
 
-use super::arithmetic::{abs, fma, fma_f64, horner, horner_f64};
+use super::arithmetic::{abs, copysign, fma, fma_f64, horner, horner_f64};
 
 /// 1.5·2^23. Adding it to |x| < 2^22 rounds to the nearest integer, which then stands in the low bits.
 pub(super) const ROUND_F32: f32 = 12_582_912.0;
@@ -114,8 +114,8 @@ pub(super) fn exp_m1_wide<const F: bool>(x: f64) -> f64 {
 pub fn exp_m1<const F: bool>(x: f32) -> f32 {
     let bounded = if x > 100.0 { 100.0 } else { x };
     let bounded = if bounded < -100.0 { -100.0 } else { bounded };
-    let m = exp_m1_wide::<F>(f64::from(bounded)) as f32;
-    if x == 0.0 { x } else { m }
+    // The result has the sign of the argument, also for -0.
+    copysign(exp_m1_wide::<F>(f64::from(bounded)) as f32, x)
 }
 
 /// The logistic function `1 / (1 + e^-x)`.

@@ -52,8 +52,8 @@ pub fn asinh<const F: bool>(x: f32) -> f32 {
 pub fn acosh<const F: bool>(x: f32) -> f32 {
     let t = f64::from(x) - 1.0;
     let result = ln_1p_wide::<F>(t + (t * (t + 2.0)).sqrt()) as f32;
-    let result = if x < f32::INFINITY { result } else { x };
-    if x < 1.0 { f32::NAN } else { result }
+    let result = if x >= 1.0 { result } else { f32::NAN };
+    if x == f32::INFINITY { x } else { result }
 }
 
 /// The inverse hyperbolic tangent: half of `ln(1 + 2a/(1-a))` in f64 with a = |x|; NaN beyond ±1.
@@ -61,7 +61,6 @@ pub fn acosh<const F: bool>(x: f32) -> f32 {
 pub fn atanh<const F: bool>(x: f32) -> f32 {
     let a = f64::from(abs(x));
     let result = (0.5 * ln_1p_wide::<F>((a + a) / (1.0 - a))) as f32;
-    let result = if a < 1.0 { result } else { f32::NAN };
-    let result = if a == 1.0 { f32::INFINITY } else { result };
-    copysign(result, x)
+    let elsewhere = if a == 1.0 { f32::INFINITY } else { f32::NAN };
+    copysign(if a < 1.0 { result } else { elsewhere }, x)
 }

@@ -4,44 +4,39 @@ use super::arithmetic::{abs, fma_f64};
 use super::exponential::exp_wide;
 use super::logarithm::log2_wide;
 
-/// `|x|^y` in f64, to about 1e-10, for nonzero finite x. Results beyond f32 come out as 2^±300.
+/// x^y in f64 as 2^(y log2 |x|), to about 1e-10, and the sign apart; with the special values of `f32::powf`.
 #[inline(always)]
-fn magnitude_power<const F: bool>(x: f64, y: f64) -> f64 {
-    let exponent = log2_wide::<F>(x) * y;
+fn signed_power<const F: bool>(x: f32, y: f64, y_is_integer: bool, y_is_odd: bool) -> f32 {
+    let magnitude = f64::from(abs(x));
+    let finite = magnitude < f64::INFINITY;
+    let log = log2_wide::<F>(magnitude);
+    let log = if finite { log } else { magnitude };
+    let log = if magnitude == 0.0 { f64::NEG_INFINITY } else { log };
+    let exponent = log * y;
+    // One to any power and anything to the power of zero are one, also where the other is infinite or NaN.
+    let exponent = if (log == 0.0) | (y == 0.0) { 0.0 } else { exponent };
+    // 2^±300 is infinite or zero in f32. A NaN passes.
     let exponent = if exponent > 300.0 { 300.0 } else { exponent };
     let exponent = if exponent < -300.0 { -300.0 } else { exponent };
-    exp_wide::<F>(exponent * core::f64::consts::LN_2)
-}
-
-/// What a power is when the magnitude of its base is zero or infinite, and when its exponent is zero or the base one.
-#[inline(always)]
-fn complete_power(x: f32, y: f32, y_is_integer: bool, y_is_odd: bool, power: f32) -> f32 {
-    let magnitude = abs(x);
-    let grows = (magnitude > 1.0) == (y > 0.0);
-    let limit = if grows { f32::INFINITY } else { 0.0 };
-    let extreme = (magnitude == 0.0) | (magnitude == f32::INFINITY) | (abs(y) == f32::INFINITY);
-    let power = if extreme { limit } else { power };
-    // A negative base has a real power only for an integer exponent.
-    let undefined = (x < 0.0) & !y_is_integer & (magnitude < f32::INFINITY);
-    let power = if undefined { f32::NAN } else { power };
+    let power = exp_wide::<F>(exponent * core::f64::consts::LN_2) as f32;
+    // A negative base has a real power only for an integer exponent; the infinite one counts as the limit it has.
+    let undefined = (x < 0.0) & finite & !y_is_integer;
+    let power = if undefined & (y != 0.0) { f32::NAN } else { power };
     let sign = if y_is_odd { x.to_bits() & 0x8000_0000 } else { 0 };
-    let power = f32::from_bits(power.to_bits() ^ sign);
-    let power = if x.is_nan() | y.is_nan() { f32::NAN } else { power };
-    let one = (x == 1.0) | (y == 0.0) | ((x == -1.0) & (abs(y) == f32::INFINITY));
-    if one { 1.0 } else { power }
+    f32::from_bits(power.to_bits() ^ sign)
 }
 
-/// x^y, in f64 as 2^(y log2 |x|), with the special values of `f32::powf`.
+/// x^y, in f64 throughout, with the special values of `f32::powf`.
 #[inline(always)]
 pub fn powf<const F: bool>(x: f32, y: f32) -> f32 {
-    let power = magnitude_power::<F>(f64::from(abs(x)), f64::from(y)) as f32;
-    // From 2^24 on every f32 is an even integer; below, adding 2^52 rounds to an integer.
-    const INTEGRAL: f64 = 4_503_599_627_370_496.0;
-    let bounded = f64::from(if abs(y) > 16_777_216.0 { 16_777_216.0 } else { abs(y) });
-    let y_is_integer = (bounded + INTEGRAL) - INTEGRAL == bounded;
-    let half = bounded * 0.5;
-    let y_is_odd = y_is_integer & ((half + INTEGRAL) - INTEGRAL != half);
-    complete_power(x, y, y_is_integer, y_is_odd, power)
+    // From 2^24 on every f32 is an even integer.
+    const EVEN: f32 = 16_777_216.0;
+    let large = abs(y) >= EVEN;
+    let bounded = if abs(y) < EVEN { y } else { EVEN };
+    // SAFETY: the value is at most 2^24 in magnitude, and not NaN, for which the comparison does not hold.
+    let whole: i32 = unsafe { bounded.to_int_unchecked() };
+    let y_is_integer = large | (whole as f32 == y);
+    signed_power::<F>(x, f64::from(y), y_is_integer, y_is_integer & (whole & 1 != 0))
 }
 
 /// x^n. Exponents up to 31 by products in f64 (-1 to 4 of them in f32, so that `powi(x, 2)` is `x * x`), larger ones as
@@ -61,8 +56,7 @@ pub fn powi<const F: bool>(x: f32, n: i32) -> f32 {
         bit <<= 1;
     }
     let product = if n < 0 { 1.0 / product } else { product };
-    let power = magnitude_power::<F>(f64::from(abs(x)), f64::from(n)) as f32;
-    let power = complete_power(x, n as f32, true, n & 1 != 0, power);
+    let power = signed_power::<F>(x, f64::from(n), true, n & 1 != 0);
     let power = if count < 32 { product as f32 } else { power };
     let power = if n == 4 { square * square } else { power };
     let power = if n == 3 { square * x } else { power };

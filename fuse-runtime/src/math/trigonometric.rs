@@ -1,7 +1,8 @@
 //! Sine, cosine and tangent, for arguments of every size.
 
-use super::arithmetic::{abs, fma, fma_f64, horner, horner_f64};
+use super::arithmetic::{fma, fma_f64, horner, horner_f64};
 use super::exponential::ROUND_F64;
+use core::hint::select_unpredictable;
 
 /// 2/π times 2^(27 j) modulo 4, within ±2, in three parts: up to 2^-27, up to 2^-56, and what follows (53 bits).
 ///
@@ -22,20 +23,20 @@ const TWO_OVER_PI: [[f64; 3]; 4] = [
 /// and the absolute error of r is about 2^-57; the f32 nearest to a multiple of π/2 is 2^-30 away from it.
 #[inline(always)]
 fn reduce(x: f32) -> (f64, u32) {
-    const STEP: f32 = 134_217_728.0;
-    const FIRST: f32 = 1_125_899_906_842_624.0;
-    let magnitude = abs(x);
+    const STEP: f64 = 134_217_728.0;
+    const FIRST: f64 = 1_125_899_906_842_624.0;
+    let x = f64::from(x);
+    let magnitude = x.abs();
     let beyond = [magnitude >= FIRST, magnitude >= FIRST * STEP, magnitude >= FIRST * STEP * STEP];
-    let scale = if beyond[0] { 1.0 / STEP } else { 1.0 };
-    let scale = if beyond[1] { 1.0 / (STEP * STEP) } else { scale };
-    let scale = if beyond[2] { 1.0 / (STEP * STEP * STEP) } else { scale };
-    let y = f64::from(x * scale);
-    let [first, second, third, fourth] = TWO_OVER_PI;
-    let part = |i: usize| {
-        let part = if beyond[0] { second[i] } else { first[i] };
-        let part = if beyond[1] { third[i] } else { part };
-        if beyond[2] { fourth[i] } else { part }
+    // Ordinary ifs on the same conditions would be gathered into branches, which end vectorisation.
+    let choose = |of_windows: [f64; 4]| {
+        let [first, second, third, fourth] = of_windows;
+        let chosen = select_unpredictable(beyond[0], second, first);
+        let chosen = select_unpredictable(beyond[1], third, chosen);
+        select_unpredictable(beyond[2], fourth, chosen)
     };
+    let y = x * choose([1.0, 1.0 / STEP, 1.0 / (STEP * STEP), 1.0 / (STEP * STEP * STEP)]);
+    let part = |i: usize| choose(TWO_OVER_PI.map(|window| window[i]));
     let high = y * part(0);
     let middle = y * part(1);
     let low = y * part(2);
