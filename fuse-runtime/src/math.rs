@@ -29,7 +29,7 @@ mod power;
 mod rounding;
 mod trigonometric;
 
-pub use arithmetic::{abs, copysign, fma, fma_f64, hypot, rsqrt, signum};
+pub use arithmetic::{abs, copysign, fma, fma_f64, hypot, mul_add, rsqrt, signum};
 pub use double::*;
 pub use error_function::{erf, erfc};
 pub use exponential::{exp, exp_m1, exp2, sigmoid};

@@ -105,62 +105,105 @@ pub fn f8e5m2_to_f32(bits: u8) -> f32 {
     super::half_precision::f16_to_f32(u16::from(bits) << 8)
 }
 
-/// The bits of the magnitude of `x` rounded to `23 - DROPPED` bits of significand, or to multiples of 2^`LEAST` below
-/// `2^NORMAL`, and bounded by `LARGEST`; NaN canonical.
-#[inline(always)]
-fn round_magnitude<const DROPPED: u32, const LEAST: i32, const NORMAL: i32, const LARGEST: u32>(
-    magnitude: u32,
-) -> u32 {
-    let half = (1u32 << (DROPPED - 1)) - 1;
-    let odd = (magnitude >> DROPPED) & 1;
-    let normal = magnitude.wrapping_add(half).wrapping_add(odd) & !((1 << DROPPED) - 1);
-    // The last place of this is 2^LEAST, so that adding it rounds.
-    let unit = f32::from_bits(((LEAST + 23 + 127) as u32) << 23);
-    let denormal = ((f32::from_bits(magnitude) + unit) - unit).to_bits();
-    let rounded = if magnitude < ((NORMAL + 127) as u32) << 23 { denormal } else { normal };
-    let rounded = if magnitude > LARGEST { LARGEST } else { rounded };
-    if magnitude > 0x7f80_0000 { 0x7fc0_0000 } else { rounded }
+/// What a format is to the functions that round to it.
+trait Format {
+    /// How many bits of an f32's significand it lacks.
+    const DROPPED: u32;
+    /// The exponent of its smallest normal value.
+    const NORMAL: i32;
+    /// Its largest finite value, as f32 bits.
+    const LARGEST: u32;
+    /// Its NaN, without the sign.
+    const NAN: u8;
 }
 
-/// 448 as f32 bits.
-const E4M3_LARGEST: u32 = 0x43e0_0000;
-/// 57344 as f32 bits.
-const E5M2_LARGEST: u32 = 0x4760_0000;
+/// 448 is the largest value.
+impl Format for F8E4M3 {
+    const DROPPED: u32 = 20;
+    const NORMAL: i32 = -6;
+    const LARGEST: u32 = 0x43e0_0000;
+    const NAN: u8 = 0x7f;
+}
+
+/// 57344 is the largest finite value.
+impl Format for F8E5M2 {
+    const DROPPED: u32 = 21;
+    const NORMAL: i32 = -14;
+    const LARGEST: u32 = 0x4760_0000;
+    const NAN: u8 = 0x7e;
+}
+
+/// The f32 bits of 2^n.
+const fn power_bits(n: i32) -> u32 {
+    ((n + 127) as u32) << 23
+}
+
+/// The value whose last place is the smallest denormal of the format, so that adding it to a denormal rounds.
+#[inline(always)]
+fn rounding_unit<T: Format>() -> f32 {
+    f32::from_bits(power_bits(T::NORMAL + T::DROPPED as i32))
+}
+
+/// `magnitude`, f32 bits, bounded to the format's range, and the same with half a last place of the format added, a tie
+/// to even.
+#[inline(always)]
+fn bound_and_add_half<T: Format>(magnitude: u32) -> (u32, u32) {
+    let bounded = if magnitude > T::LARGEST { T::LARGEST } else { magnitude };
+    let odd = (bounded >> T::DROPPED) & 1;
+    let half = (1 << (T::DROPPED - 1)) - 1;
+    (bounded, bounded.wrapping_add(half).wrapping_add(odd))
+}
+
+/// `x` rounded to the format and widened again.
+#[inline(always)]
+fn round_to<T: Format>(x: f32) -> f32 {
+    let bits = x.to_bits();
+    let magnitude = bits & 0x7fff_ffff;
+    let (bounded, raised) = bound_and_add_half::<T>(magnitude);
+    let normal = raised & !((1 << T::DROPPED) - 1);
+    let unit = rounding_unit::<T>();
+    let denormal = ((f32::from_bits(bounded) + unit) - unit).to_bits();
+    let rounded = if bounded < power_bits(T::NORMAL) { denormal } else { normal };
+    let rounded = if magnitude > 0x7f80_0000 { 0x7fc0_0000 } else { rounded };
+    f32::from_bits(rounded | (bits & 0x8000_0000))
+}
+
+/// `x` rounded to the format, as its bits.
+#[inline(always)]
+fn narrow_to<T: Format>(x: f32) -> u8 {
+    let bits = x.to_bits();
+    let magnitude = bits & 0x7fff_ffff;
+    let (bounded, raised) = bound_and_add_half::<T>(magnitude);
+    // The exponent of the smallest normal value becomes 1.
+    let bias = power_bits(T::NORMAL - 1) >> T::DROPPED;
+    let normal = (raised >> T::DROPPED).wrapping_sub(bias);
+    let unit = rounding_unit::<T>();
+    let denormal = (f32::from_bits(bounded) + unit).to_bits().wrapping_sub(unit.to_bits());
+    let narrow = if bounded < power_bits(T::NORMAL) { denormal } else { normal };
+    let narrow = if magnitude > 0x7f80_0000 { u32::from(T::NAN) } else { narrow };
+    (narrow | ((bits >> 24) & 0x80)) as u8
+}
 
 /// `x` rounded to f8e4m3 and widened again.
 #[inline(always)]
 pub fn round_to_f8e4m3(x: f32) -> f32 {
-    let bits = x.to_bits();
-    let rounded = round_magnitude::<20, -9, -6, E4M3_LARGEST>(bits & 0x7fff_ffff);
-    f32::from_bits(rounded | (bits & 0x8000_0000))
+    round_to::<F8E4M3>(x)
 }
 
 /// `x` rounded to f8e5m2 and widened again.
 #[inline(always)]
 pub fn round_to_f8e5m2(x: f32) -> f32 {
-    let bits = x.to_bits();
-    let rounded = round_magnitude::<21, -16, -14, E5M2_LARGEST>(bits & 0x7fff_ffff);
-    f32::from_bits(rounded | (bits & 0x8000_0000))
+    round_to::<F8E5M2>(x)
 }
 
 /// f32 to f8e4m3.
 #[inline(always)]
 pub fn f32_to_f8e4m3(x: f32) -> u8 {
-    let bits = round_to_f8e4m3(x).to_bits();
-    let magnitude = bits & 0x7fff_ffff;
-    // The inverse of widening: exact, as the value has no more bits than the format.
-    let narrow = (f32::from_bits(magnitude) * f32::from_bits(0x0380_0000)).to_bits() >> 20;
-    let narrow = if magnitude > 0x7f80_0000 { 0x7f } else { narrow };
-    (narrow | (bits >> 24) & 0x80) as u8
+    narrow_to::<F8E4M3>(x)
 }
 
 /// f32 to f8e5m2.
 #[inline(always)]
 pub fn f32_to_f8e5m2(x: f32) -> u8 {
-    let bits = round_to_f8e5m2(x).to_bits();
-    let magnitude = bits & 0x7fff_ffff;
-    // The inverse of widening (2^-112): exact, as the value has no more bits than the format.
-    let narrow = (f32::from_bits(magnitude) * f32::from_bits(0x0780_0000)).to_bits() >> 21;
-    let narrow = if magnitude > 0x7f80_0000 { 0x7e } else { narrow };
-    (narrow | (bits >> 24) & 0x80) as u8
+    narrow_to::<F8E5M2>(x)
 }

@@ -12,6 +12,30 @@ pub fn fma_f64<const F: bool>(a: f64, b: f64, c: f64) -> f64 {
     if F { a.mul_add(b, c) } else { a * b + c }
 }
 
+/// `a * b + c` rounded once, as `f32::mul_add`, on every target. (Inside the functions here [`fma`] is used, which may
+/// round twice.)
+///
+/// Without the instruction the sum is made in f64, where the product is exact, and rounded to odd: an inexact sum gets
+/// an odd last bit, which keeps the second rounding, to f32, from meeting a tie that is none.
+#[inline(always)]
+pub fn mul_add<const F: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if F {
+        return a.mul_add(b, c);
+    }
+    let product = f64::from(a) * f64::from(b);
+    let c = f64::from(c);
+    let sum = product + c;
+    // What the sum lost (Knuth), exactly; NaN if the sum is not finite.
+    let of_c = sum - product;
+    let lost = (product - (sum - of_c)) + (c - of_c);
+    let bits = sum.to_bits();
+    let even = bits & 1 ^ 1;
+    let away = (lost > 0.0) == (sum > 0.0);
+    let step = if away { even } else { even.wrapping_neg() };
+    let step = if (lost > 0.0) | (lost < 0.0) { step } else { 0 };
+    f64::from_bits(bits.wrapping_add(step)) as f32
+}
+
 /// The polynomial with `coefficients` from the highest power down, by Horner's rule.
 #[inline(always)]
 pub(super) fn horner<const F: bool, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {

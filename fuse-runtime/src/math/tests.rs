@@ -273,3 +273,30 @@ fn extrema_follow_their_rule_for_nan() {
         }
     }
 }
+
+#[test]
+fn mul_add_rounds_once_without_the_instruction() {
+    let check = |a: f32, b: f32, c: f32| {
+        let (ours, std) = (mul_add::<false>(a, b, c), a.mul_add(b, c));
+        assert!(same(ours, std), "{a:e} * {b:e} + {c:e} is {ours:e}, not {std:e}");
+    };
+    for a in CORNERS {
+        for b in CORNERS {
+            for c in CORNERS {
+                check(a, b, c);
+            }
+        }
+    }
+    let mut words = random_words();
+    let mut next = || words.next().unwrap_or_default();
+    for _ in 0..500_000 {
+        check(f32::from_bits(next()), f32::from_bits(next()), f32::from_bits(next()));
+        // Few significant bits and like sizes make ties and near ties, denormal results among them.
+        let mut short = |exponent: u32| f32::from_bits(exponent.wrapping_add(next() & 0x83ff_f000));
+        let (a, b) = (short(0x3e00_0000), short(0x3e00_0000));
+        let c = short(0x4a00_0000);
+        check(a, b, c);
+        check(a, b * f32::MIN_POSITIVE, c * f32::from_bits(1) * 0.000_5);
+        check(a, c, -(a * c));
+    }
+}
