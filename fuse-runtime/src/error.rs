@@ -12,6 +12,19 @@ pub enum Error {
     /// A fault while a kernel ran: a gather out of range or an integer division by zero. The kernel has gone on with 0
     /// for the element, so that the outputs are complete.
     Fault(Box<Fault>),
+    /// The tensor that a call should write its result to has another shape than the result.
+    ResultShape {
+        /// The kernel.
+        kernel: String,
+        /// `result`, or of several `result0`, `result1`, ….
+        argument: String,
+        /// The axis.
+        axis: String,
+        /// Its extent in the tensor.
+        extent: usize,
+        /// Its extent in the result.
+        expected: usize,
+    },
     /// An output of a call shares elements with another argument.
     Overlap {
         /// The kernel.
@@ -119,6 +132,10 @@ impl fmt::Display for Error {
         match self {
             Error::Sizes(error) => write!(f, "{error}"),
             Error::Fault(fault) => write!(f, "{fault}"),
+            Error::ResultShape { kernel, argument, axis, extent, expected } => {
+                write!(f, "kernel `{kernel}`: argument `{argument}`: axis `{axis}` is {extent}, ")?;
+                write!(f, "but the call gives {expected}")
+            }
             Error::Overlap { kernel, argument, other } => {
                 write!(f, "kernel `{kernel}`: output `{argument}` shares memory with argument `{other}`")
             }

@@ -5,6 +5,8 @@ pub mod element;
 pub mod error;
 pub mod tensor;
 
+pub mod call;
+
 pub mod convert;
 pub mod math;
 pub mod random;
@@ -19,6 +21,7 @@ pub use tensor::Tensor;
 /// What generated code names; not for users.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::call::{Arg, CompiledKernel, Outputs};
     pub use crate::cpu::order::clamp;
     pub use crate::cpu::tile::{GroupFns, StageFns, Tile};
     pub use crate::cpu::{integer, order};

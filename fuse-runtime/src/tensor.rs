@@ -10,7 +10,7 @@ mod storage;
 
 pub use slice::{AxisRange, SliceRanges};
 
-pub(crate) use layout::{Region, element_count, overlap, overlaps_itself, row_major};
+pub(crate) use layout::{Region, element_count, is_contiguous, overlap, overlaps_itself, row_major};
 pub(crate) use storage::{InUse, Storage};
 
 use crate::device::Device;

@@ -1,0 +1,100 @@
+//! Taking the memory of a call's tensors, so that safe code cannot race.
+
+use super::Loaded;
+use super::argument::{Arg, TensorArg};
+use crate::error::Error;
+use crate::tensor::{InUse, overlap, overlaps_itself};
+
+/// The states of all storages of a call, until it is dropped.
+pub(super) struct Borrows<'a> {
+    args: &'a [Arg<'a>],
+    results: &'a [Arg<'a>],
+    /// How many, arguments first, have been looked at and taken.
+    taken: usize,
+}
+
+impl<'a> Borrows<'a> {
+    /// Takes each storage once, for writing if any argument writes it. No output may share an element with another
+    /// argument or with itself. Nothing stays taken after an error.
+    pub(super) fn take(
+        loaded: &Loaded,
+        args: &'a [Arg<'a>],
+        results: &'a [Arg<'a>],
+    ) -> Result<Borrows<'a>, Error> {
+        let mut borrows = Borrows { args, results, taken: 0 };
+        for k in 0..borrows.len() {
+            if let Some((tensor, written)) = borrows.first_of_storage(k) {
+                let state = if written { tensor.storage.try_write() } else { tensor.storage.try_read() };
+                state.map_err(|InUse { written }| Error::InUse {
+                    argument: Some((loaded.kernel().name.clone(), argument_name(loaded, args.len(), k))),
+                    written,
+                })?;
+            }
+            borrows.taken = k + 1;
+        }
+        borrows.check_overlap(loaded)?;
+        Ok(borrows)
+    }
+
+    fn len(&self) -> usize {
+        self.args.len() + self.results.len()
+    }
+
+    fn get(&self, k: usize) -> Option<&TensorArg<'a>> {
+        let n = self.args.len();
+        if k < n { &self.args[k] } else { &self.results[k - n] }.as_tensor()
+    }
+
+    /// The tensor of that number, if it is the first with its storage, and whether any with that storage is written.
+    fn first_of_storage(&self, k: usize) -> Option<(&TensorArg<'a>, bool)> {
+        let tensor = self.get(k)?;
+        let same = |other: &&TensorArg<'_>| std::ptr::eq(other.storage, tensor.storage);
+        if (0..k).filter_map(|j| self.get(j)).any(|other| same(&other)) {
+            return None;
+        }
+        let written = (k..self.len()).filter_map(|j| self.get(j)).filter(same).any(|other| other.written);
+        Some((tensor, written))
+    }
+
+    fn check_overlap(&self, loaded: &Loaded) -> Result<(), Error> {
+        let name = |k| argument_name(loaded, self.args.len(), k);
+        for k in 0..self.len() {
+            let Some(output) = self.get(k).filter(|tensor| tensor.written) else { continue };
+            if overlaps_itself(output.shape, output.strides) {
+                return Err(Error::SelfOverlap { kernel: loaded.kernel().name.clone(), argument: name(k) });
+            }
+            for j in (0..self.len()).filter(|&j| j != k) {
+                let Some(other) = self.get(j) else { continue };
+                if std::ptr::eq(other.storage, output.storage) && overlap(output.region(), other.region()) {
+                    return Err(Error::Overlap {
+                        kernel: loaded.kernel().name.clone(),
+                        argument: name(k),
+                        other: name(j),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Borrows<'_> {
+    fn drop(&mut self) {
+        // Which storages are taken, and how, follows from the arguments alone.
+        for k in 0..self.taken {
+            match self.first_of_storage(k) {
+                Some((tensor, true)) => tensor.storage.end_write(),
+                Some((tensor, false)) => tensor.storage.end_read(),
+                None => {}
+            }
+        }
+    }
+}
+
+/// What the user calls an argument: by its parameter, or a tensor for results by its number.
+fn argument_name(loaded: &Loaded, args: usize, k: usize) -> String {
+    match k.checked_sub(args) {
+        None => loaded.kernel().params[k].name.clone(),
+        Some(result) => loaded.result_name(result),
+    }
+}
