@@ -154,3 +154,48 @@ fn slices_convert_like_their_elements() {
     check_slices!(F8E4M3, widen_f8e4m3, narrow_f8e4m3, F8E4M3::from_f32, F8E4M3::to_f32);
     check_slices!(F8E5M2, widen_f8e5m2, narrow_f8e5m2, F8E5M2::from_f32, F8E5M2::to_f32);
 }
+
+/// Checks that `rounded` is the value next to `x` in a format of finite values `value(0..=largest)`, the even one of two.
+#[track_caller]
+fn check_nearest(x: f64, rounded: f32, largest: u16, value: impl Fn(u16) -> f32) {
+    let magnitude = f64::from(rounded.abs());
+    let (mut low, mut high) = (0, largest);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if f64::from(value(middle)) <= x.abs() { low = middle } else { high = middle - 1 }
+    }
+    // x lies between this value and the next, if there is one; the differences are exact.
+    let below = f64::from(value(low));
+    let above = if low < largest { f64::from(value(low + 1)) } else { below };
+    let to_below = (x.abs() - below).abs() < (above - x.abs()).abs()
+        || ((x.abs() - below) == (above - x.abs()) && low % 2 == 0);
+    let expected = if to_below { below } else { above };
+    assert!(
+        magnitude == expected && rounded.is_sign_negative() == x.is_sign_negative(),
+        "{x:e} is {rounded:e}, not {expected:e}"
+    );
+}
+
+#[test]
+fn doubles_round_once() {
+    for x in sample_inputs().step_by(5).filter(|x| x.is_finite() && *x != 0.0).map(f64::from) {
+        for d in [-1i64, 0, 1] {
+            let x = f64::from_bits(x.to_bits().wrapping_add_signed(d));
+            if x.abs() < 65504.0 {
+                check_nearest(x, round_f64_to_f16(x), 0x7bff, f16_to_f32);
+            }
+            check_nearest(x, round_f64_to_f8e4m3(x), 0x7e, |bits| f8e4m3_to_f32(bits as u8));
+            check_nearest(x, round_f64_to_f8e5m2(x), 0x7b, |bits| f8e5m2_to_f32(bits as u8));
+            if x.abs() < 3.38e38 {
+                check_nearest(x, round_f64_to_bf16(x), 0x7f7f, bf16_to_f32);
+            }
+        }
+    }
+    // Just above a tie of f16: by way of the nearest f32 it would become the tie, and round down to even.
+    let above_tie = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
+    assert_eq!(round_f64_to_f16(above_tie), 1.0 + 2f32.powi(-10));
+    assert_eq!(round_f64_to_f16(1e300), f32::INFINITY);
+    assert_eq!(round_f64_to_bf16(-3.4e38), f32::NEG_INFINITY);
+    assert_eq!(round_f64_to_f8e5m2(f64::NEG_INFINITY), -57344.0);
+    assert!(round_f64_to_bf16(f64::NAN).is_nan() && round_f64_to_f8e4m3(f64::NAN).is_nan());
+}

@@ -21,6 +21,12 @@ from_std! {
     round_ties_even_f64 = round_ties_even, fract_f64 = fract,
 }
 
+/// `f64::mul_add`: rounded once, by a call where the target lacks the instruction.
+#[inline(always)]
+pub fn mul_add_f64(a: f64, b: f64, c: f64) -> f64 {
+    a.mul_add(b, c)
+}
+
 /// `f64::powf`.
 #[inline(always)]
 pub fn powf_f64(x: f64, y: f64) -> f64 {
