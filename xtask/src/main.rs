@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
 
 mod ulp;
+mod vectors;
 
 use std::process::ExitCode;
 
@@ -9,7 +10,8 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
-  ulp [--stride N] [--threads N] [NAME…]   the error of every f32 function of the runtime over all inputs";
+  ulp [--stride N] [--threads N] [NAME…]   the error of every f32 function of the runtime over all inputs
+  vectors                                  whether loops over the functions are vector code";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -17,6 +19,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     match task.as_deref() {
         Some("ulp") => ulp::run(&rest),
+        Some("vectors") => vectors::run(),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
