@@ -24,8 +24,11 @@ fn reduce_asin<const F: bool>(magnitude: f32) -> (f32, f32, bool) {
 pub fn asin<const F: bool>(x: f32) -> f32 {
     let (s, p, upper) = reduce_asin::<F>(abs(x));
     let twice = s + s;
-    // The first difference is exact where the result is below one, which the sum s + s p would not be.
-    let outer = (FRAC_PI_2 - twice) - fma::<F>(twice, p, -FRAC_PI_2_LOW);
+    // asin s stays in two parts, and what the first difference loses (exactly this) goes into the second: the rounding
+    // of either would count double here.
+    let first = FRAC_PI_2 - twice;
+    let lost = (FRAC_PI_2 - first) - twice;
+    let outer = first - (fma::<F>(twice, p, -FRAC_PI_2_LOW) - lost);
     copysign(if upper { outer } else { fma::<F>(s, p, s) }, x)
 }
 

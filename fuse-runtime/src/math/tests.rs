@@ -300,3 +300,15 @@ fn mul_add_rounds_once_without_the_instruction() {
         check(a, c, -(a * c));
     }
 }
+
+/// Where π/2 - 2√((1-x)/2) crosses one, its rounding once cost a whole ulp of the result.
+#[test]
+fn asin_is_within_two_ulp_where_its_first_difference_crosses_one() {
+    for bits in 0.838f32.to_bits()..0.848f32.to_bits() {
+        let x = f32::from_bits(bits);
+        for result in [asin::<true>(x), asin::<false>(x), -asin::<false>(-x)] {
+            let error = error_in_ulp(result, f64::from(x).asin());
+            assert!(error <= 1.2, "{error} ulp at {x:e}");
+        }
+    }
+}
