@@ -20,6 +20,7 @@ mod function;
 mod literal;
 mod names;
 mod operation;
+mod segment;
 mod stage;
 
 use fuse_ir::graph::Kernel;

@@ -1,8 +1,8 @@
 //! The plan of a kernel as data: launches, intermediate buffers, traffic, and the decision behind every edge.
 
 use crate::dtype::DType;
-use crate::id::{AxisId, GroupId, NodeId};
-use crate::index_map::Extent;
+use crate::id::{AxisId, GroupId, NodeId, ParamId};
+use crate::index_map::{Extent, IndexEnv};
 use crate::schedule::{BufferRef, ScheduledGroup};
 use serde::{Deserialize, Serialize};
 
@@ -128,8 +128,36 @@ impl Plan {
         self.launches.iter().map(|l| l.parts.iter().map(|p| p.launches()).max().unwrap_or(0)).sum()
     }
 
+    /// Bytes over memory with these extents, in the order of the kernel's axes (those of its generics come first): by
+    /// this plan, and with a launch for every operation.
+    pub fn traffic(&self, extents: &[i64]) -> (u64, u64) {
+        let env = Extents(extents);
+        (self.bytes.eval(&env).max(0) as u64, self.bytes_unfused.eval(&env).max(0) as u64)
+    }
+
     /// The groups, in order of launch.
     pub fn groups(&self) -> impl Iterator<Item = &ScheduledGroup> {
         self.launches.iter().flat_map(|l| &l.parts)
+    }
+}
+
+/// Extents by axis, and nothing else: what the traffic of a plan depends on.
+struct Extents<'a>(&'a [i64]);
+
+impl IndexEnv for Extents<'_> {
+    fn index(&self, _: AxisId) -> i64 {
+        0
+    }
+
+    fn extent(&self, axis: AxisId) -> i64 {
+        self.0.get(axis.index()).copied().unwrap_or(1)
+    }
+
+    fn param(&self, _: ParamId) -> i64 {
+        0
+    }
+
+    fn indirect(&self, _: NodeId) -> i64 {
+        0
     }
 }

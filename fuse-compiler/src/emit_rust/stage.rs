@@ -5,6 +5,7 @@ use super::function::FunctionContext;
 use super::literal::{literal, rust_type};
 use super::names::Names;
 use super::operation::emit_op;
+use super::segment::{BLOCK, Segment, cut_into_segments};
 use fuse_ir::dtype::DType;
 use fuse_ir::graph::{Kernel, MapFn};
 use fuse_ir::id::ValueId;
@@ -52,7 +53,6 @@ impl StageEmitter<'_> {
         let scalars: Vec<Ident> = stage.scalars.iter().map(|(s, _)| self.scalar_name(s)).collect();
         let scalar_types: Vec<Ident> = stage.scalars.iter().map(|(_, dtype)| rust_type(*dtype)).collect();
         let prelude: Vec<TokenStream> = stage.prelude.iter().map(|&v| self.binding(v)).collect();
-        let values: Vec<TokenStream> = stage.values.iter().map(|&v| self.binding(v)).collect();
         let outputs: Vec<Ident> = stage
             .outputs
             .iter()
@@ -62,7 +62,11 @@ impl StageEmitter<'_> {
             })
             .collect();
         let output_types: Vec<Ident> = stage.outputs.iter().map(|&v| self.rust_type(v)).collect();
-        let results: Vec<TokenStream> = stage.outputs.iter().map(|&v| self.reference(v)).collect();
+        let segments = cut_into_segments(self.kernel, self.group, stage);
+        let loops = match &segments[..] {
+            [whole] => self.whole_loop(whole, &inputs, &outputs),
+            _ => self.blocked_loops(&segments, &inputs, &outputs),
+        };
         let faults: Vec<Ident> = stage.faults.iter().map(|v| format_ident!("first_fault_{}", v.0)).collect();
         let (returns, start_faults, give_faults) = if faults.is_empty() {
             (TokenStream::new(), TokenStream::new(), TokenStream::new())
@@ -88,14 +92,80 @@ impl StageEmitter<'_> {
                 #(let #outputs = &mut #outputs[..len];)*
                 #(#prelude)*
                 #start_faults
-                for i in 0..len {
-                    #(let #inputs = #inputs[i];)*
-                    #(#values)*
-                    #(#outputs[i] = #results;)*
-                }
+                #loops
                 #give_faults
             }
             #versions
+        }
+    }
+
+    /// One loop over all positions.
+    fn whole_loop(&mut self, whole: &Segment, inputs: &[Ident], outputs: &[Ident]) -> TokenStream {
+        let values: Vec<TokenStream> = whole.values.iter().map(|&v| self.binding(v)).collect();
+        let results: Vec<TokenStream> = self.stage.outputs.iter().map(|&v| self.reference(v)).collect();
+        quote! {
+            for i in 0..len {
+                #(let #inputs = #inputs[i];)*
+                #(#values)*
+                #(#outputs[i] = #results;)*
+            }
+        }
+    }
+
+    /// A loop over blocks of positions, in each a loop for every segment.
+    fn blocked_loops(&mut self, segments: &[Segment], inputs: &[Ident], outputs: &[Ident]) -> TokenStream {
+        let block = Literal::usize_unsuffixed(BLOCK);
+        let arrays: Vec<(ValueId, Ident)> = segments
+            .iter()
+            .flat_map(|s| s.keeps.iter().copied())
+            .map(|v| {
+                let name = self.name(v).to_string();
+                (v, self.names.distinct(&format!("{}_block", name.trim_start_matches("r#"))))
+            })
+            .collect();
+        let array_of = |v: &ValueId| arrays.iter().find(|(u, _)| u == v).map(|(_, name)| name.clone());
+        let mut loops = TokenStream::new();
+        for (k, segment) in segments.iter().enumerate() {
+            let (takes, taken_from): (Vec<Ident>, Vec<Ident>) =
+                segment.takes.iter().filter_map(|v| Some((self.name(*v), array_of(v)?))).unzip();
+            let values: Vec<TokenStream> = segment.values.iter().map(|&v| self.binding(v)).collect();
+            let (keeps, kept_in): (Vec<Ident>, Vec<Ident>) =
+                segment.keeps.iter().filter_map(|v| Some((self.name(*v), array_of(v)?))).unzip();
+            // Outputs that no segment computes are inputs handed on, or the same everywhere: the last one stores them.
+            let stored_here = |v: &ValueId| match segments.iter().position(|s| s.values.contains(v)) {
+                Some(computed) => computed == k,
+                None => k + 1 == segments.len(),
+            };
+            let mut stores = TokenStream::new();
+            for (v, output) in self.stage.outputs.iter().zip(outputs) {
+                if stored_here(v) {
+                    let result = self.reference(*v);
+                    stores.extend(quote!(#output[j] = #result;));
+                }
+            }
+            loops.extend(quote! {
+                for j in 0..n {
+                    let i = start + j;
+                    #(let #inputs = #inputs[j];)*
+                    #(let #takes = #taken_from[j];)*
+                    #(#values)*
+                    #(#kept_in[j] = #keeps;)*
+                    #stores
+                }
+            });
+        }
+        let names = arrays.iter().map(|(_, name)| name);
+        let types = arrays.iter().map(|(v, _)| self.rust_type(*v));
+        quote! {
+            #(let mut #names = [<#types as ::core::default::Default>::default(); #block];)*
+            let mut start = 0;
+            while start < len {
+                let n = ::core::cmp::Ord::min(len - start, #block);
+                #(let #inputs = &#inputs[start..][..n];)*
+                #(let #outputs = &mut #outputs[start..][..n];)*
+                #loops
+                start += #block;
+            }
         }
     }
 
