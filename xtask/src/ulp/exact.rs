@@ -1,6 +1,8 @@
-//! Functions that have one right result, compared with the standard library and the `half` crate.
+//! Functions that have one right result, compared with the standard library, the `half` crate and
+//! the compiler's own casts.
 
 use super::{Options, visit_inputs};
+use fuse_ir::dtype::{DType, Value};
 use fuse_runtime::{convert, math};
 use half::{bf16, f16};
 
@@ -13,6 +15,11 @@ pub(super) struct Check {
 /// The same bits, or both NaN.
 fn same(left: f32, right: f32) -> bool {
     left.to_bits() == right.to_bits() || (left.is_nan() && right.is_nan())
+}
+
+/// `x` as the compiler casts constants, by division in f64.
+fn cast_by_compiler(x: f32, to: DType) -> f32 {
+    Value::F32(x).cast(to).as_f64().map_or(f32::NAN, |value| value as f32)
 }
 
 /// Declares a check that two expressions are the same.
@@ -42,8 +49,10 @@ checks! {
     f32_to_bf16: |x| same(bf16::from_bits(convert::f32_to_bf16(x)).to_f32(), bf16::from_f32(x).to_f32());
     round_to_f16: |x| same(convert::round_to_f16(x), f16::from_f32(x).to_f32());
     round_to_bf16: |x| same(convert::round_to_bf16(x), bf16::from_f32(x).to_f32());
-    round_to_f8e4m3: |x| same(convert::round_to_f8e4m3(x), convert::F8E4M3::from_f32(x).to_f32());
-    round_to_f8e5m2: |x| same(convert::round_to_f8e5m2(x), convert::F8E5M2::from_f32(x).to_f32());
+    round_to_f8e4m3: |x| same(convert::round_to_f8e4m3(x), cast_by_compiler(x, DType::F8E4M3));
+    round_to_f8e5m2: |x| same(convert::round_to_f8e5m2(x), cast_by_compiler(x, DType::F8E5M2));
+    f32_to_f8e4m3: |x| same(convert::F8E4M3::from_f32(x).to_f32(), convert::round_to_f8e4m3(x));
+    f32_to_f8e5m2: |x| same(convert::F8E5M2::from_f32(x).to_f32(), convert::round_to_f8e5m2(x));
 }
 
 /// Runs the checks asked for and prints those that fail, and one line if none does.
