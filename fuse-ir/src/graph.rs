@@ -4,6 +4,8 @@
 //! from a name. The operands of [`Op::Map`] align by axis: an operand without one of the node's axes is broadcast along
 //! it. Every other way to read is an [`Op::View`].
 
+pub mod facts;
+
 use crate::dtype::{DType, Value};
 use crate::id::{AxisId, FnId, NodeId, ParamId};
 use crate::index_map::{Extent, IndexExpr, IndexMap};

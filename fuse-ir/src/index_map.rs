@@ -3,6 +3,8 @@
 //! One expression type serves indices and extents: an extent is an expression without [`IndexExpr::Index`]. Broadcast,
 //! transpose, slice, window, pad and concat are maps over it, never copies.
 
+pub mod polynomial;
+
 use crate::id::{AxisId, NodeId, ParamId};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -20,6 +20,8 @@ pub mod schedule;
 
 pub mod stage;
 
+pub mod target;
+
 pub mod plan;
 
 pub mod program;

@@ -1,5 +1,19 @@
 //! The plan of a kernel as data: launches, intermediate buffers, traffic, and the decision behind every edge.
 
+pub mod cost;
+
+mod partition;
+
+mod collapse;
+
+mod greedy;
+
+mod finish;
+
+mod kernel;
+
+pub use kernel::{PlanError, PlanOptions, plan_kernel, plan_unfused};
+
 use crate::dtype::DType;
 use crate::id::{AxisId, GroupId, NodeId, ParamId};
 use crate::index_map::{Extent, IndexEnv};

@@ -16,6 +16,9 @@
 //! `ArgMax`/`ArgMin` carry (value, position); of equals the smaller position wins, so that any tree gives the first.
 //! `cumsum` runs from first to last.
 
+pub mod build;
+pub mod passes;
+
 use crate::dtype::{DType, Value};
 use crate::graph::{MapFn, Reducer};
 use crate::id::{AxisId, GroupId, NodeId, OperandId, ParamId, TempId, ValueId};

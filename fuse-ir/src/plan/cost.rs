@@ -1,0 +1,396 @@
+//! What a group costs on a target: bytes, operations and modelled seconds under assumed extents.
+//!
+//! A launch takes the longer of its traffic and its arithmetic, at the bandwidth and rate that its independent tasks can
+//! draw, plus what starting it costs. Extents that nothing states are assumed to be [`DEFAULT_EXTENT`].
+
+use crate::graph::facts::for_each_op;
+use crate::graph::{AxisSource, Kernel, MapFn};
+use crate::id::{AxisId, NodeId, ParamId, ValueId};
+use crate::index_map::{IndexEnv, IndexExpr, IndexMap};
+use crate::scalar::ScalarOp;
+use crate::schedule::{BodyOp, BodyValue, BufferRef, CHUNK, Level, Operand, ScheduleKind, ScheduledGroup};
+use crate::target::Target;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an extent is assumed to be if neither the user nor the program says.
+pub const DEFAULT_EXTENT: u64 = 1024;
+
+/// Positions of a pointwise loop that are worth a task of their own.
+const POINTWISE_TASK: u64 = 4096;
+
+/// How much slower memory gives elements that are not contiguous along the lanes.
+const STRIDED_PENALTY: f64 = 3.0;
+
+/// Assumed extents of the axes of a kernel.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    extents: Vec<u64>,
+    stated: Vec<bool>,
+}
+
+impl Sizes {
+    /// The extents to plan with: what the user assumes, what is static, what follows from those, else
+    /// [`DEFAULT_EXTENT`].
+    pub fn compute(kernel: &Kernel) -> Self {
+        let count = kernel.axes.len();
+        let mut sizes = Sizes { extents: vec![DEFAULT_EXTENT; count], stated: vec![false; count] };
+        for (k, axis) in kernel.axes.iter().enumerate() {
+            let known = match (axis.assumed, &axis.source) {
+                (Some(n), _) => Some(n.min(1 << 40)),
+                (None, AxisSource::Static(n)) => Some((*n).min(1 << 40)),
+                (None, AxisSource::Derived(_) | AxisSource::Shape | AxisSource::Host(_)) => None,
+            };
+            if let Some(n) = known {
+                (sizes.extents[k], sizes.stated[k]) = (n, true);
+            }
+        }
+        // Derived extents may follow from later axes; two rounds settle what is not circular in practice.
+        for _ in 0..2 {
+            for (k, axis) in kernel.axes.iter().enumerate() {
+                if let (None, AxisSource::Derived(expr)) = (axis.assumed, &axis.source) {
+                    let n = expr.eval(&sizes);
+                    let mut stated = true;
+                    expr.for_each_leaf(&mut |leaf| {
+                        stated &= match leaf {
+                            IndexExpr::Extent(a) => sizes.stated[a.index()],
+                            IndexExpr::Const(_) => true,
+                            _ => false,
+                        };
+                    });
+                    sizes.extents[k] = if n > 0 { n as u64 } else { DEFAULT_EXTENT };
+                    sizes.stated[k] = stated;
+                }
+            }
+        }
+        sizes
+    }
+
+    /// The assumed extent of an axis.
+    pub fn get(&self, axis: AxisId) -> u64 {
+        self.extents[axis.index()]
+    }
+
+    /// Whether the user or the program says the extent.
+    pub fn is_stated(&self, axis: AxisId) -> bool {
+        self.stated[axis.index()]
+    }
+
+    /// The number of positions on some axes.
+    pub fn product(&self, axes: &[AxisId]) -> u64 {
+        self.product_of(axes.iter().copied())
+    }
+
+    /// The number of positions on some axes.
+    pub fn product_of(&self, axes: impl IntoIterator<Item = AxisId>) -> u64 {
+        axes.into_iter().fold(1, |n, a| n.saturating_mul(self.get(a)))
+    }
+
+    /// All axes with their assumed extents.
+    pub fn all(&self) -> Vec<(AxisId, u64)> {
+        self.extents.iter().enumerate().map(|(k, n)| (AxisId::from_index(k), *n)).collect()
+    }
+}
+
+impl IndexEnv for Sizes {
+    fn index(&self, _: AxisId) -> i64 {
+        0
+    }
+
+    fn extent(&self, axis: AxisId) -> i64 {
+        self.get(axis) as i64
+    }
+
+    fn param(&self, _: ParamId) -> i64 {
+        0
+    }
+
+    fn indirect(&self, _: NodeId) -> i64 {
+        0
+    }
+}
+
+/// What a group costs.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Price {
+    /// Bytes read and written over memory.
+    pub bytes: u64,
+    /// Scalar operations, each counted as one.
+    pub operations: u64,
+    /// Modelled seconds of its launches, starting them included.
+    pub seconds: f64,
+}
+
+impl std::ops::Add for Price {
+    type Output = Price;
+
+    fn add(self, other: Price) -> Price {
+        Price {
+            bytes: self.bytes.saturating_add(other.bytes),
+            operations: self.operations.saturating_add(other.operations),
+            seconds: self.seconds + other.seconds,
+        }
+    }
+}
+
+/// The cost of a group.
+pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &ScheduledGroup) -> Price {
+    let rows = sizes.product(&group.outer);
+    let length = sizes.product(&group.reduced);
+    let positions = |level| match level {
+        Level::Uniform => 1,
+        Level::Outer => rows,
+        Level::Inner => rows.saturating_mul(length),
+    };
+    let tasks = match group.kind {
+        ScheduleKind::Pointwise => rows.div_ceil(POINTWISE_TASK),
+        ScheduleKind::Row => rows,
+        ScheduleKind::Column => rows.div_ceil(u64::from(target.lanes).min(64)),
+        ScheduleKind::Split => rows.saturating_mul(length.div_ceil(CHUNK as u64)),
+    };
+    let parallel = tasks.clamp(1, u64::from(target.units)) as f64;
+    let (mut weight, mut operations) = (0u64, 0u64);
+    let mut charge = |id: ValueId| {
+        let value = group.value(id);
+        let times = positions(value.level);
+        weight = weight.saturating_add(times.saturating_mul(value_weight(kernel, value)));
+        operations = operations.saturating_add(times.saturating_mul(value_operations(kernel, value)));
+    };
+    group.prologue.iter().for_each(|v| charge(*v));
+    for pass in &group.passes {
+        pass.values.iter().chain(&pass.epilogue).for_each(|v| charge(*v));
+    }
+    for pass in &group.passes {
+        let inner = positions(Level::Inner);
+        // A reduction step for each element; a row buffer is a store and about one load.
+        let steps = pass.reductions.len() + 2 * pass.buffered.len();
+        weight = weight.saturating_add(inner.saturating_mul(steps as u64));
+        operations = operations.saturating_add(inner.saturating_mul(pass.reductions.len() as u64));
+    }
+    let reads = buffer_reads(kernel, sizes, group);
+    let mut bytes = 0u64;
+    let mut effective = 0.0;
+    for read in reads.values() {
+        bytes = bytes.saturating_add(read.bytes);
+        effective += read.effective;
+        // Reading a row again costs little while it is in the cache.
+        let again = read.again as f64;
+        let cached = length.saturating_mul(8) <= 1 << 20;
+        effective += if cached { again / target.cache_gain } else { again };
+    }
+    let lane = lane_axes(group);
+    for store in &group.stores {
+        let level = group.value(store.value).level;
+        let stored = positions(level).saturating_mul(store.dtype.size() as u64);
+        bytes = bytes.saturating_add(stored);
+        let exprs = store.indices.iter().map(|(_, e)| e);
+        let strided = level == Level::Inner && is_strided(exprs, &lane);
+        effective += stored as f64 * if strided { STRIDED_PENALTY } else { 1.0 };
+    }
+    let bandwidth = target.bandwidth.min(parallel * target.unit_bandwidth);
+    let seconds = (effective / bandwidth).max(weight as f64 / (parallel * target.unit_rate));
+    Price { bytes, operations, seconds: seconds + f64::from(group.launches()) * target.launch }
+}
+
+/// What a group reads of one buffer.
+#[derive(Clone, Copy, Default)]
+struct BufferRead {
+    /// Bytes over memory.
+    bytes: u64,
+    /// The same, weighed by how they lie.
+    effective: f64,
+    /// Bytes that later sweeps read again.
+    again: u64,
+}
+
+fn buffer_reads(kernel: &Kernel, sizes: &Sizes, group: &ScheduledGroup) -> BTreeMap<BufferRef, BufferRead> {
+    let mut sweeps = vec![0u64; group.operands.len()];
+    for pass in &group.passes {
+        for v in pass.values.iter() {
+            if let BodyOp::Load(operand) = &group.value(*v).op {
+                sweeps[operand.index()] += 1;
+            }
+        }
+    }
+    let lane = lane_axes(group);
+    let mut reads: BTreeMap<BufferRef, BufferRead> = BTreeMap::new();
+    for (operand, sweeps) in group.operands.iter().zip(sweeps) {
+        let Operand::Buffer { buffer, dtype, map } = operand else { continue };
+        let size = dtype.size() as u64;
+        let whole = sizes.product_of(map.indices.iter().map(|(a, _)| *a)).saturating_mul(size);
+        let footprint = operand_elements(kernel, sizes, map).saturating_mul(size);
+        let strided = sweeps > 0 && is_strided(map.indices.iter().map(|(_, e)| e), &lane);
+        let read = reads.entry(*buffer).or_default();
+        let fresh = footprint.min(whole.saturating_sub(read.bytes));
+        read.bytes += fresh;
+        read.effective += fresh as f64 * if strided { STRIDED_PENALTY } else { 1.0 };
+        read.again += (footprint - fresh) + footprint.saturating_mul(sweeps.saturating_sub(1));
+    }
+    reads
+}
+
+/// The axes along which lanes run: the last outer one, or the reduced ones from the last.
+fn lane_axes(group: &ScheduledGroup) -> Option<AxisId> {
+    match group.kind {
+        ScheduleKind::Pointwise | ScheduleKind::Column => group.outer.last().copied(),
+        ScheduleKind::Row | ScheduleKind::Split => group.reduced.last().copied(),
+    }
+}
+
+/// Whether lanes touch elements that do not lie side by side.
+fn is_strided<'a>(exprs: impl DoubleEndedIterator<Item = &'a IndexExpr>, lane: &Option<AxisId>) -> bool {
+    let Some(lane) = lane else { return false };
+    let mut exprs = exprs.rev();
+    let last = exprs.next().is_some_and(|e| e.uses_index(*lane));
+    !last && exprs.any(|e| e.uses_index(*lane))
+}
+
+/// How many different elements a load touches over the whole domain, at most the buffer's.
+pub fn operand_elements(kernel: &Kernel, sizes: &Sizes, map: &IndexMap) -> u64 {
+    let whole = sizes.product_of(map.indices.iter().map(|(a, _)| *a));
+    let mut axes = BTreeSet::new();
+    let mut indirect = false;
+    for (_, e) in &map.indices {
+        e.for_each_leaf(&mut |leaf| match leaf {
+            IndexExpr::Index(a) => drop(axes.insert(*a)),
+            IndexExpr::Indirect(_) => indirect = true,
+            _ => {}
+        });
+    }
+    debug_assert!(axes.iter().all(|a| a.index() < kernel.axes.len()));
+    if indirect { whole } else { whole.min(sizes.product_of(axes)) }
+}
+
+/// The cost of one value in simple operations.
+pub fn value_weight(kernel: &Kernel, value: &BodyValue) -> u64 {
+    match &value.op {
+        BodyOp::Load(_) => 1,
+        BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => 0,
+        BodyOp::Map { function, .. } => map_weight(kernel, *function),
+        BodyOp::Reduce { .. } => 0,
+        // Each element waits for the one before.
+        BodyOp::CumSum { .. } => 4,
+    }
+}
+
+/// The cost of a map in simple operations.
+pub fn map_weight(kernel: &Kernel, function: MapFn) -> u64 {
+    match function {
+        MapFn::Op(op) => op_weight(op),
+        MapFn::Call { function, .. } => {
+            let mut sum = 0u64;
+            if let Some(f) = kernel.functions.get(function.index()) {
+                for_each_op(kernel, f, 1, &mut |op, times| {
+                    sum = sum.saturating_add(times.saturating_mul(op_weight(op)));
+                });
+            }
+            sum.max(1)
+        }
+    }
+}
+
+fn value_operations(kernel: &Kernel, value: &BodyValue) -> u64 {
+    match &value.op {
+        BodyOp::Load(_) | BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => 0,
+        BodyOp::Reduce { .. } => 0,
+        BodyOp::CumSum { .. } => 1,
+        BodyOp::Map { function, .. } => map_operations(kernel, *function),
+    }
+}
+
+/// The operations of a map, each counted as one; casts are none.
+pub fn map_operations(kernel: &Kernel, function: MapFn) -> u64 {
+    match function {
+        MapFn::Op(ScalarOp::Cast(_)) => 0,
+        MapFn::Op(_) => 1,
+        MapFn::Call { function, .. } => {
+            let mut sum = 0u64;
+            if let Some(f) = kernel.functions.get(function.index()) {
+                for_each_op(kernel, f, 1, &mut |op, times| {
+                    sum = sum.saturating_add(if matches!(op, ScalarOp::Cast(_)) { 0 } else { times });
+                });
+            }
+            sum
+        }
+    }
+}
+
+/// The cost of an operation in additions, when vectorised: rounded from measured times of branch-free versions.
+fn op_weight(op: ScalarOp) -> u64 {
+    use ScalarOp::*;
+    match op {
+        Add | Sub | Mul | Neg | Not | And | Or | Xor | Shl | Shr | Min | Max | MulAdd | Eq | Ne | Lt | Le
+        | Gt | Ge | Select | Abs | Copysign | ToBits | FromBits | IsNan | IsInfinite | IsFinite
+        | IsSignNegative | AbsDiff => 1,
+        Minimum | Maximum | Clamp | Cast(_) | Signum | Floor | Ceil | Trunc | Round | RoundTiesEven
+        | Fract | SaturatingAdd | SaturatingSub => 2,
+        Div | Sqrt | Recip => 4,
+        Rsqrt | CountOnes | LeadingZeros | TrailingZeros => 6,
+        Exp | Exp2 | ExpM1 | Ln | Log2 | Log10 | Ln1p | Cbrt | Hypot => 12,
+        Tanh | Sigmoid | Erf | Sin | Cos | Atan => 20,
+        Erfc | Tan | Asin | Acos | Atan2 | Sinh | Cosh | Asinh | Acosh | Atanh => 30,
+        Rem | DivEuclid | RemEuclid | Powi | Pow => 30,
+        Powf | Philox => 50,
+    }
+}
+
+/// The greatest number of inner values that live at once in a sweep.
+pub fn count_live_values(target: &Target, group: &ScheduledGroup) -> u32 {
+    let wide = target.registers > 0;
+    let mut greatest = 0;
+    for pass in &group.passes {
+        let mut last_use: BTreeMap<ValueId, usize> = BTreeMap::new();
+        for (k, v) in pass.values.iter().enumerate() {
+            group.reads(*v).into_iter().for_each(|r| drop(last_use.insert(r, k)));
+        }
+        let end = pass.values.len();
+        for r in &pass.reductions {
+            group.reads(*r).into_iter().for_each(|s| drop(last_use.insert(s, end)));
+        }
+        let mut ends = vec![0u32; end + 1];
+        let mut live = 0u32;
+        for (k, v) in pass.values.iter().enumerate() {
+            let size = if wide && group.value(*v).dtype.compute().size() == 8 { 2 } else { 1 };
+            live += size;
+            greatest = greatest.max(live);
+            // A value that only a store or a reduction reads is consumed where it is made.
+            let until = last_use.get(v).copied().unwrap_or(k);
+            ends[if until == end { k } else { until }] += size;
+            live -= ends[k];
+        }
+    }
+    greatest
+}
+
+/// Values of all sweeps with the operations of the functions they call: about the length of the code.
+pub fn count_code(kernel: &Kernel, group: &ScheduledGroup) -> u32 {
+    let size = |v: &ValueId| match &group.value(*v).op {
+        BodyOp::Map { function, .. } => map_operations(kernel, *function).clamp(1, 64) as u32,
+        _ => 1,
+    };
+    let sweeps = group.passes.iter().flat_map(|p| p.values.iter().chain(&p.epilogue));
+    group.prologue.iter().chain(sweeps).map(size).sum()
+}
+
+/// Buffers and scalars that the launch is given.
+pub fn count_parameters(group: &ScheduledGroup) -> u32 {
+    let mut buffers = BTreeSet::new();
+    let mut scalars = BTreeSet::new();
+    for operand in &group.operands {
+        if let Operand::Buffer { buffer, .. } = operand {
+            buffers.insert(*buffer);
+        }
+        operand.for_each_expr(|e| {
+            e.for_each_leaf(&mut |leaf| {
+                if let IndexExpr::Param(p) = leaf {
+                    scalars.insert(*p);
+                }
+            });
+        });
+    }
+    buffers.extend(group.stores.iter().map(|s| s.buffer));
+    scalars.extend(group.values.iter().filter_map(|v| match &v.op {
+        BodyOp::Param(p) => Some(*p),
+        _ => None,
+    }));
+    (buffers.len() + scalars.len()) as u32
+}
