@@ -12,6 +12,9 @@ mod finish;
 
 mod kernel;
 
+mod display;
+
+pub use display::PlanDisplay;
 pub use kernel::{PlanError, PlanOptions, plan_kernel, plan_unfused};
 
 use crate::dtype::DType;

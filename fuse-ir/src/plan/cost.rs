@@ -340,11 +340,15 @@ pub fn count_live_values(target: &Target, group: &ScheduledGroup) -> u32 {
     for pass in &group.passes {
         let mut last_use: BTreeMap<ValueId, usize> = BTreeMap::new();
         for (k, v) in pass.values.iter().enumerate() {
-            group.reads(*v).into_iter().for_each(|r| drop(last_use.insert(r, k)));
+            for read in group.reads(*v) {
+                last_use.insert(read, k);
+            }
         }
         let end = pass.values.len();
         for r in &pass.reductions {
-            group.reads(*r).into_iter().for_each(|s| drop(last_use.insert(s, end)));
+            for source in group.reads(*r) {
+                last_use.insert(source, end);
+            }
         }
         let mut ends = vec![0u32; end + 1];
         let mut live = 0u32;

@@ -190,16 +190,6 @@ impl Partition {
         self.groups.get(slot).and_then(Option::as_ref)
     }
 
-    /// The slot of the group that leaves a value in memory.
-    pub(super) fn holder(&self, problem: &Problem<'_>, id: NodeId) -> Option<usize> {
-        self.live().find(|(_, g)| g.roots.iter().any(|r| problem.holds(*r, id))).map(|(k, _)| k)
-    }
-
-    /// The modelled cost of all groups.
-    pub(super) fn price(&self) -> Price {
-        self.live().fold(Price::default(), |sum, (_, g)| sum + g.lowered.price)
-    }
-
     /// For each slot the slots that must be launched before it: those that store what it loads, those that read what it
     /// overwrites, and those that overwrite the same parameter earlier in the program.
     pub(super) fn dependencies(&self, problem: &Problem<'_>) -> Vec<BTreeSet<usize>> {

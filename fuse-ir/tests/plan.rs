@@ -1,0 +1,6 @@
+//! The planner on kernels built by hand: which fusions happen, which do not, and what the plan says of them.
+
+mod plan {
+    mod build;
+    mod patterns;
+}
