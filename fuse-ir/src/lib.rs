@@ -26,5 +26,7 @@ pub mod plan;
 
 pub mod program;
 
+pub mod interpret;
+
 #[doc(hidden)]
 pub mod random;

@@ -4,6 +4,12 @@ use crate::graph::Kernel;
 use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
 
+mod verify;
+
+pub use verify::verify_plan;
+
+pub(crate) use verify::verify_ids;
+
 /// What an expansion embeds: enough to launch, to print the plan and to verify.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Program {
