@@ -8,7 +8,6 @@ pub mod constant_path;
 pub mod literal;
 pub mod method;
 
-mod reduce_args;
 mod signature;
 mod types;
 
@@ -26,7 +25,7 @@ use crate::diagnostic::{Diagnostics, Place, Reported, messages};
 use check::Surroundings;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::id::FnId;
-use fuse_ir::scalar::{Expr, ScalarFn, ScalarOp, Stmt};
+use fuse_ir::scalar::{Expr, ScalarFn, Stmt};
 use proc_macro2::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -89,7 +88,7 @@ pub struct FnSource<'a> {
     pub origin: Origin,
 }
 
-/// The arguments of `#[reduce(identity = .., ordered)]`.
+/// The arguments of `#[reduce(identity = .., ordered)]`, as parsed.
 #[derive(Clone)]
 pub struct ReduceArgs {
     /// The expression of the identity.
@@ -171,7 +170,7 @@ struct FnFacts {
 pub fn lower_scalar_items(
     ops: &[FnSource<'_>],
     reducers: &[(ReduceArgs, FnSource<'_>)],
-    consts: &[syn::ItemConst],
+    consts: &[&syn::ItemConst],
     diagnostics: &mut Diagnostics,
 ) -> ScalarItems {
     let mut items = ScalarItems::default();
@@ -230,7 +229,8 @@ fn define_function(
     diagnostics: &mut Diagnostics,
 ) {
     // Of two functions of one name the first counts; rustc reports the second.
-    let Some(signature) = items.by_name.get(&source.name).filter(|sig| sig.id.index() == index).cloned() else {
+    let Some(signature) = items.by_name.get(&source.name).filter(|sig| sig.id.index() == index).cloned()
+    else {
         return;
     };
     let surroundings = Surroundings { items, scope: &source.scope };
@@ -291,7 +291,11 @@ fn declare_reducer(
     let element = signature.result.clone();
     if signature.parameters != [element.clone(), element.clone()] {
         let place = Place::of(&source.item.sig.inputs);
-        return Err(diagnostics.report(messages::combiner_signature(place, signature.span, &element.to_string())));
+        return Err(diagnostics.report(messages::combiner_signature(
+            place,
+            signature.span,
+            &element.to_string(),
+        )));
     }
     let surroundings = Surroundings { items, scope: &source.scope };
     let identity = constant::evaluate_constant(surroundings, &args.identity, &element, diagnostics)?;

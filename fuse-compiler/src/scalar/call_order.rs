@@ -58,12 +58,7 @@ struct Order<'a, 'b> {
 }
 
 impl Order<'_, '_> {
-    fn visit_after_callees(
-        &mut self,
-        index: usize,
-        items: &mut ScalarItems,
-        diagnostics: &mut Diagnostics,
-    ) {
+    fn visit_after_callees(&mut self, index: usize, items: &mut ScalarItems, diagnostics: &mut Diagnostics) {
         if self.state[index] != State::New {
             return;
         }

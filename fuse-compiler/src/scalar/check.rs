@@ -205,7 +205,8 @@ impl<'a> Checker<'a> {
             Some(Binding::Constant(value)) => Some(value),
             Some(Binding::Local(_)) => None,
             None => {
-                let constant = self.surroundings.items.consts.get(&format!("{}{name}", self.surroundings.scope));
+                let constant =
+                    self.surroundings.items.consts.get(&format!("{}{name}", self.surroundings.scope));
                 constant.or_else(|| self.surroundings.items.consts.get(name)).map(|constant| constant.value)
             }
         }
@@ -282,8 +283,9 @@ impl<'a> Checker<'a> {
             }
             value = Some(node);
             if let Some((else_token, _)) = &init.diverge {
-                error =
-                    Some(self.report(messages::unsupported_expression(else_token.span.into(), "`let … else`")));
+                error = Some(
+                    self.report(messages::unsupported_expression(else_token.span.into(), "`let … else`")),
+                );
             }
         }
         let pattern = self.pattern(pattern, ty)?;

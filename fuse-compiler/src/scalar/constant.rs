@@ -12,18 +12,19 @@ use syn::visit::Visit;
 
 /// Evaluates the constants of a block, each after those that it names. One that depends on itself is an error.
 pub(super) fn evaluate_consts(
-    consts: &[syn::ItemConst],
+    consts: &[&syn::ItemConst],
     items: &mut ScalarItems,
     diagnostics: &mut Diagnostics,
 ) {
     let by_name: BTreeMap<String, usize> =
         consts.iter().enumerate().map(|(index, item)| (item.ident.to_string(), index)).collect();
-    let mut order = Order { consts, by_name: &by_name, state: vec![State::New; consts.len()], sorted: Vec::new() };
+    let mut order =
+        Order { consts, by_name: &by_name, state: vec![State::New; consts.len()], sorted: Vec::new() };
     for index in 0..consts.len() {
         order.visit_after_dependencies(index, items, diagnostics);
     }
     for index in order.sorted {
-        let item = &consts[index];
+        let item = consts[index];
         let name = item.ident.to_string();
         let value = evaluate_const_item(Surroundings { items, scope: "" }, item, diagnostics);
         match value {
@@ -46,7 +47,7 @@ enum State {
 }
 
 struct Order<'a> {
-    consts: &'a [syn::ItemConst],
+    consts: &'a [&'a syn::ItemConst],
     by_name: &'a BTreeMap<String, usize>,
     state: Vec<State>,
     sorted: Vec<usize>,

@@ -139,7 +139,8 @@ impl Generator<'_> {
     /// Assigns several variables at once: no value sees another's assignment.
     fn assign(&mut self, variables: &[VarId], values: Vec<Expr>) {
         let overlaps = (1..values.len()).any(|i| variables[..i].iter().any(|v| mentions(&values[i], *v)));
-        let values = if overlaps { values.into_iter().map(|value| self.spill(value)).collect() } else { values };
+        let values =
+            if overlaps { values.into_iter().map(|value| self.spill(value)).collect() } else { values };
         for (&variable, value) in variables.iter().zip(values) {
             if value != Expr::Variable(variable) {
                 self.out.push(Stmt::Assign { variable, value });
@@ -250,10 +251,15 @@ impl Generator<'_> {
             Kind::If { condition, then, otherwise } => {
                 let condition = self.scalar(condition)?;
                 let ty = self.type_of(node);
-                self.branch(condition, &ty, |this| this.expression(then), |this| match otherwise {
-                    Some(otherwise) => this.expression(otherwise),
-                    None => Ok(Vec::new()),
-                })
+                self.branch(
+                    condition,
+                    &ty,
+                    |this| this.expression(then),
+                    |this| match otherwise {
+                        Some(otherwise) => this.expression(otherwise),
+                        None => Ok(Vec::new()),
+                    },
+                )
             }
             Kind::Match { scrutinee, arms } => {
                 let values = self.expression(scrutinee)?;
@@ -290,7 +296,11 @@ impl Generator<'_> {
                 Literal::Bool(value) => value.to_string(),
             };
             let sign = if negated { "-" } else { "" };
-            self.diagnostics.report(messages::literal_out_of_range(node.place, &format!("{sign}{text}"), dtype))
+            self.diagnostics.report(messages::literal_out_of_range(
+                node.place,
+                &format!("{sign}{text}"),
+                dtype,
+            ))
         })
     }
 
@@ -300,7 +310,10 @@ impl Generator<'_> {
         let [condition, a, b] = <[Vec<Expr>; 3]>::try_from(operands).unwrap_or_default();
         let Some(condition) = condition.into_iter().next() else { return Ok(Vec::new()) };
         let condition = if a.len() == 1 { condition } else { self.reuse(condition) };
-        Ok(a.into_iter().zip(b).map(|(a, b)| Expr::Op(ScalarOp::Select, vec![condition.clone(), a, b])).collect())
+        Ok(a.into_iter()
+            .zip(b)
+            .map(|(a, b)| Expr::Op(ScalarOp::Select, vec![condition.clone(), a, b]))
+            .collect())
     }
 
     fn call(&mut self, name: &str, args: &[Node]) -> Result<Vec<Expr>, Reported> {

@@ -42,7 +42,11 @@ impl Literal {
                 if suffix.is_some_and(DType::is_float) {
                     return Ok(Literal::Float { digits: digits(literal.base10_digits()), suffix });
                 }
-                let magnitude = literal.base10_digits().trim_start_matches('-').parse().map_err(|_| invalid(literal.span()))?;
+                let magnitude = literal
+                    .base10_digits()
+                    .trim_start_matches('-')
+                    .parse()
+                    .map_err(|_| invalid(literal.span()))?;
                 Ok(Literal::Int { magnitude, suffix })
             }
             syn::Lit::Float(literal) => {

@@ -61,9 +61,15 @@ pub(super) struct Node {
 /// What an expression is.
 #[derive(Debug)]
 pub(super) enum Kind {
-    Literal { literal: Literal, negated: bool },
+    Literal {
+        literal: Literal,
+        negated: bool,
+    },
     /// A std float constant in both widths.
-    FloatConstant { f32: f32, f64: f64 },
+    FloatConstant {
+        f32: f32,
+        f64: f64,
+    },
     Value(Value),
     Local(LocalId),
     Tuple(Vec<Node>),
@@ -72,18 +78,44 @@ pub(super) enum Kind {
     /// `<<` and `>>`: the count of any integer type is cast to u32.
     Shift(ScalarOp, Box<Node>, Box<Node>),
     /// `&&` if `and`, else `||`.
-    ShortCircuit { and: bool, left: Box<Node>, right: Box<Node> },
+    ShortCircuit {
+        and: bool,
+        left: Box<Node>,
+        right: Box<Node>,
+    },
     Cast(Box<Node>, DType),
     /// `x as f16 as f32`: rounded to the narrow type.
     RoundTo(Box<Node>, DType),
     Method(&'static Method, Vec<Node>),
     /// An op by its key in the block.
-    Call { name: String, args: Vec<Node> },
-    If { condition: Box<Node>, then: Box<Node>, otherwise: Option<Box<Node>> },
-    Match { scrutinee: Box<Node>, arms: Vec<Arm> },
-    Block { statements: Vec<Statement>, tail: Option<Box<Node>> },
-    Assign { target: Box<Node>, value: Box<Node> },
-    For { variable: Pattern, start: Box<Node>, end: Box<Node>, inclusive: bool, body: Box<Node> },
+    Call {
+        name: String,
+        args: Vec<Node>,
+    },
+    If {
+        condition: Box<Node>,
+        then: Box<Node>,
+        otherwise: Option<Box<Node>>,
+    },
+    Match {
+        scrutinee: Box<Node>,
+        arms: Vec<Arm>,
+    },
+    Block {
+        statements: Vec<Statement>,
+        tail: Option<Box<Node>>,
+    },
+    Assign {
+        target: Box<Node>,
+        value: Box<Node>,
+    },
+    For {
+        variable: Box<Pattern>,
+        start: Box<Node>,
+        end: Box<Node>,
+        inclusive: bool,
+        body: Box<Node>,
+    },
 }
 
 /// A statement.
@@ -112,11 +144,18 @@ pub(super) struct Pattern {
 #[derive(Debug)]
 pub(super) enum PatternKind {
     Wildcard,
-    Binding { local: LocalId, inner: Option<Box<Pattern>> },
+    Binding {
+        local: LocalId,
+        inner: Option<Box<Pattern>>,
+    },
     Tuple(Vec<Pattern>),
     /// Equal to a constant.
     Constant(Node),
     /// Within constant bounds.
-    Range { start: Option<Node>, end: Option<Node>, inclusive: bool },
+    Range {
+        start: Option<Node>,
+        end: Option<Node>,
+        inclusive: bool,
+    },
     Or(Vec<Pattern>),
 }

@@ -79,7 +79,8 @@ pub fn modifier_on_scalar(at: Place) -> Diagnostic {
 ///            ^^^^
 /// ```
 pub fn self_in_scalar(at: Span) -> Diagnostic {
-    Diagnostic::new("self_in_scalar", at, "a scalar op has no `self`").help("name the parameter and give its type")
+    Diagnostic::new("self_in_scalar", at, "a scalar op has no `self`")
+        .help("name the parameter and give its type")
 }
 
 /// Items: an op gives a value.
@@ -89,7 +90,8 @@ pub fn self_in_scalar(at: Span) -> Diagnostic {
 ///          ^
 /// ```
 pub fn scalar_without_result(at: Span) -> Diagnostic {
-    Diagnostic::new("scalar_without_result", at, "a scalar op has a result").help("write `-> f32` after the parameters")
+    Diagnostic::new("scalar_without_result", at, "a scalar op has a result")
+        .help("write `-> f32` after the parameters")
 }
 
 /// Rule 9: both operands of an operator have one dtype.
@@ -131,12 +133,13 @@ fn cast_help(error: Diagnostic, target: &str) -> Diagnostic {
 ///                             ^
 /// ```
 pub fn mismatched_types(at: Place, expected: &str, found: &str) -> Diagnostic {
-    let error =
-        Diagnostic::new("mismatched_types", at, format!("expected `{expected}`, found `{found}`"));
+    let error = Diagnostic::new("mismatched_types", at, format!("expected `{expected}`, found `{found}`"));
     let scalar = |name: &str| DType::from_name(name).is_some_and(|dtype| dtype != DType::Bool);
     match (expected, found) {
         ("f32" | "f64", "{integer}") => error.help("write the literal as a float, such as `1.0`"),
-        ("()", _) => error.help("end the expression with `;`, or add an `else` with a value of the same type"),
+        ("()", _) => {
+            error.help("end the expression with `;`, or add an `else` with a value of the same type")
+        }
         (expected, found) if scalar(expected) && (scalar(found) || found.starts_with('{')) => {
             error.help(format!("cast it: `(.. as {expected})`"))
         }
@@ -155,7 +158,9 @@ pub fn unsupported_operand(at: Place, what: &str, found: &str, class: &str) -> D
     match (class, found) {
         ("f32 or f64", "{integer}") => error.help("write the literal as a float, such as `1.0`"),
         ("f32 or f64", _) => error.help("cast it: `(.. as f32)`"),
-        ("an integer" | "an integer or bool", "f32" | "f64" | "{float}") => error.help("cast it, such as `(.. as i32)`"),
+        ("an integer" | "an integer or bool", "f32" | "f64" | "{float}") => {
+            error.help("cast it, such as `(.. as i32)`")
+        }
         _ => error,
     }
 }
@@ -167,7 +172,8 @@ pub fn unsupported_operand(at: Place, what: &str, found: &str, class: &str) -> D
 ///                               ^^^^
 /// ```
 pub fn unknown_method(at: Span, name: &str, receiver: &str, similar: Option<&str>) -> Diagnostic {
-    let error = Diagnostic::new("unknown_method", at, format!("no method `{name}` on `{receiver}` in a scalar op"));
+    let error =
+        Diagnostic::new("unknown_method", at, format!("no method `{name}` on `{receiver}` in a scalar op"));
     match similar {
         Some(similar) => error.help(format!("there is a method `{similar}`")),
         None => error
@@ -187,7 +193,8 @@ pub fn unknown_function(at: Place, name: &str, similar: Option<&str>, is_method:
     match similar {
         _ if is_method => error.help(format!("write it as a method: `x.{name}(..)`")),
         Some(similar) => error.help(format!("there is an op `{similar}`")),
-        None => error.help("an op calls other ops, `select`, `maximum`, `minimum` and methods of the primitive types"),
+        None => error
+            .help("an op calls other ops, `select`, `maximum`, `minimum` and methods of the primitive types"),
     }
 }
 
@@ -246,9 +253,15 @@ pub fn literal_out_of_range(at: Place, literal: &str, dtype: DType) -> Diagnosti
 ///                                     ^^^^^^^^
 /// ```
 pub fn narrow_value_in_scalar(at: Place, dtype: DType) -> Diagnostic {
-    Diagnostic::new("narrow_value_in_scalar", at, format!("`{dtype}` cannot be the type of a value in a scalar op"))
-        .note(format!("`{dtype}` is for storage; computation is in `f32` or wider"))
-        .help(format!("to round, widen at once: `(x as {dtype}) as f32`; to narrow a result, cast it in the kernel"))
+    Diagnostic::new(
+        "narrow_value_in_scalar",
+        at,
+        format!("`{dtype}` cannot be the type of a value in a scalar op"),
+    )
+    .note(format!("`{dtype}` is for storage; computation is in `f32` or wider"))
+    .help(format!(
+        "to round, widen at once: `(x as {dtype}) as f32`; to narrow a result, cast it in the kernel"
+    ))
 }
 
 /// Rule 10: variables and fields of tuples can be assigned.
@@ -411,8 +424,12 @@ pub fn unsupported_pattern(at: Place) -> Diagnostic {
 ///                                            ^^^^^^
 /// ```
 pub fn binding_in_or_pattern(at: Place) -> Diagnostic {
-    Diagnostic::new("binding_in_or_pattern", at, "names in alternatives of a pattern are not supported in a scalar op")
-        .help("bind outside: `n @ (1 | 2)`, or write two arms")
+    Diagnostic::new(
+        "binding_in_or_pattern",
+        at,
+        "names in alternatives of a pattern are not supported in a scalar op",
+    )
+    .help("bind outside: `n @ (1 | 2)`, or write two arms")
 }
 
 /// Rule 10: ops do not call themselves; a kernel has no stack.
@@ -450,7 +467,8 @@ pub fn circular_constant(at: Span, name: &str) -> Diagnostic {
 ///          ^^^^^^^^^^
 /// ```
 pub fn tuple_constant(at: Place) -> Diagnostic {
-    Diagnostic::new("tuple_constant", at, "a constant is one number or truth value").help("write one constant for each value")
+    Diagnostic::new("tuple_constant", at, "a constant is one number or truth value")
+        .help("write one constant for each value")
 }
 
 /// Rule 18: a constant has a value.
@@ -473,26 +491,4 @@ pub fn combiner_signature(at: Place, name: Span, element: &str) -> Diagnostic {
     Diagnostic::new("combiner_signature", at, "a combiner takes two elements of the type that it gives")
         .related(name, "the combiner")
         .help(format!("write `(a: {element}, b: {element}) -> {element}`"))
-}
-
-/// Rule 13: a combiner has an identity, by which empty and padded reductions start.
-///
-/// ```text
-/// #[reduce(ordered)] fn add(a: f32, b: f32) -> f32 { a + b }
-///   ^^^^^^
-/// ```
-pub fn reduce_without_identity(at: Place) -> Diagnostic {
-    Diagnostic::new("reduce_without_identity", at, "a combiner needs an identity")
-        .help("write `#[reduce(identity = ..)]` with the value that changes nothing, such as `0.0` for a sum")
-}
-
-/// Rule 13: the arguments of `#[reduce]` are `identity = ..` and `ordered`.
-///
-/// ```text
-/// #[reduce(identity = 0.0, sorted)] fn add(a: f32, b: f32) -> f32 { a + b }
-///                          ^^^^^^
-/// ```
-pub fn unknown_reduce_argument(at: Place, name: &str) -> Diagnostic {
-    Diagnostic::new("unknown_reduce_argument", at, format!("unknown argument `{name}` of `reduce`"))
-        .help("the arguments are `identity = ..` and `ordered`")
 }

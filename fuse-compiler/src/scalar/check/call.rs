@@ -12,7 +12,11 @@ use proc_macro2::Span;
 
 impl Checker<'_> {
     /// `x.method(..)`
-    pub(super) fn method_call(&mut self, expr: &syn::Expr, call: &syn::ExprMethodCall) -> Result<Node, Reported> {
+    pub(super) fn method_call(
+        &mut self,
+        expr: &syn::Expr,
+        call: &syn::ExprMethodCall,
+    ) -> Result<Node, Reported> {
         let receiver = self.expression(&call.receiver)?;
         let name = call.method.to_string();
         let Some(method) = find_method(&name).filter(|_| call.turbofish.is_none()) else {
@@ -177,7 +181,12 @@ impl Checker<'_> {
                     Some(receiver) => self.expect(receiver, ty),
                     None => {
                         let expected = method.arguments.len() + 1;
-                        return Err(self.report(messages::wrong_argument_count(at.into(), name, expected, 0)));
+                        return Err(self.report(messages::wrong_argument_count(
+                            at.into(),
+                            name,
+                            expected,
+                            0,
+                        )));
                     }
                 }
                 return self.apply(expr, method, args, at);
@@ -205,7 +214,10 @@ fn associated_function(path: &syn::Path) -> Option<(DType, String)> {
     let mut names = path.segments.iter().rev().map(|segment| segment.ident.to_string());
     let (name, dtype) = (names.next()?, names.next()?);
     let prefix: Vec<String> = names.collect();
-    let qualified = matches!(prefix.iter().map(String::as_str).collect::<Vec<_>>()[..], [] | ["primitive", "core" | "std"]);
+    let qualified = matches!(
+        prefix.iter().map(String::as_str).collect::<Vec<_>>()[..],
+        [] | ["primitive", "core" | "std"]
+    );
     let dtype = DType::from_name(&dtype).filter(|dtype| qualified && !dtype.is_narrow_float())?;
     Some((dtype, name))
 }

@@ -37,8 +37,7 @@ impl Checker<'_> {
             syn::Expr::Assign(assign) => {
                 if let syn::Expr::Infer(_) = &*assign.left {
                     let value = self.expression(&assign.right)?;
-                    let kind =
-                        Kind::Block { statements: vec![super::Statement::Expr(value)], tail: None };
+                    let kind = Kind::Block { statements: vec![super::Statement::Expr(value)], tail: None };
                     return Ok(Node { ty: self.types.unit(), place, kind });
                 }
                 let target = self.expression(&assign.left)?;
@@ -68,21 +67,23 @@ impl Checker<'_> {
             syn::Expr::Break(expr) => messages::loop_jump(expr.break_token.span, "break"),
             syn::Expr::Continue(expr) => messages::loop_jump(expr.continue_token.span, "continue"),
             syn::Expr::Macro(expr) => messages::macro_in_scalar(&expr.mac.path),
-            syn::Expr::Closure(expr) => messages::closure_in_scalar(expr.or1_token.span),
+            syn::Expr::Closure(expr) => messages::closure_in_scalar(place.start),
             syn::Expr::Reference(expr) => messages::reference_in_scalar(expr.and_token.span.into()),
             syn::Expr::RawAddr(expr) => messages::reference_in_scalar(expr.and_token.span.into()),
             syn::Expr::Index(expr) => messages::indexing_in_scalar(expr.bracket_token.span.join()),
             syn::Expr::Let(expr) => messages::unsupported_expression(expr.let_token.span.into(), "`if let`"),
             syn::Expr::Range(expr) => messages::unsupported_expression(Place::of(&expr.limits), "a range"),
-            syn::Expr::Array(_) | syn::Expr::Repeat(_) => {
-                messages::unsupported_expression(place, "an array")
-            }
+            syn::Expr::Array(_) | syn::Expr::Repeat(_) => messages::unsupported_expression(place, "an array"),
             syn::Expr::Struct(_) => messages::unsupported_expression(place, "a struct"),
             syn::Expr::Unsafe(expr) => {
                 messages::unsupported_expression(expr.unsafe_token.span.into(), "`unsafe`")
             }
-            syn::Expr::Async(expr) => messages::unsupported_expression(expr.async_token.span.into(), "`async`"),
-            syn::Expr::Await(expr) => messages::unsupported_expression(expr.await_token.span.into(), "`await`"),
+            syn::Expr::Async(expr) => {
+                messages::unsupported_expression(expr.async_token.span.into(), "`async`")
+            }
+            syn::Expr::Await(expr) => {
+                messages::unsupported_expression(expr.await_token.span.into(), "`await`")
+            }
             syn::Expr::Try(expr) => messages::unsupported_expression(expr.question_token.span.into(), "`?`"),
             syn::Expr::Block(_) => messages::unsupported_expression(place.start.into(), "a labelled block"),
             _ => messages::unsupported_expression(place, "this expression"),
@@ -104,12 +105,15 @@ impl Checker<'_> {
 
     fn path(&mut self, expr: &syn::Expr, path: &syn::ExprPath) -> Result<Node, Reported> {
         let place = Place::of(path);
-        if let Some(name) = path.path.get_ident().map(|ident| ident.to_string()).filter(|_| path.qself.is_none()) {
+        if let Some(name) =
+            path.path.get_ident().map(|ident| ident.to_string()).filter(|_| path.qself.is_none())
+        {
             if let Some(Binding::Local(local)) = self.lookup(&name) {
                 return Ok(Node { ty: self.locals[local.0 as usize].ty, place, kind: Kind::Local(local) });
             }
             if let Some(value) = self.constant(&name) {
-                let foreign = self.surroundings.items.consts.get(&name).is_some_and(|constant| constant.is_size);
+                let foreign =
+                    self.surroundings.items.consts.get(&name).is_some_and(|constant| constant.is_size);
                 if foreign && self.lookup(&name).is_none() {
                     self.rewrites.insert(address(expr), Rewrite::ConstantAs(value.dtype()));
                 }
@@ -221,6 +225,7 @@ impl Checker<'_> {
             BitOrAssign(_) => (ScalarOp::Or, Class::Bits, "", true),
             ShlAssign(_) => (ScalarOp::Shl, Class::Int, "wrapping_shl", true),
             ShrAssign(_) => (ScalarOp::Shr, Class::Int, "wrapping_shr", true),
+            _ => return Err(self.report(messages::unsupported_expression(at, "this operator"))),
         };
         let ty = left.ty;
         let shift = matches!(op, ScalarOp::Shl | ScalarOp::Shr);
@@ -228,8 +233,10 @@ impl Checker<'_> {
             let (left, right) = (self.types.describe(left.ty), self.types.describe(right.ty));
             return Err(self.report(messages::mismatched_operands(at, &symbol, &left, &right)));
         }
-        let compares =
-            matches!(op, ScalarOp::Eq | ScalarOp::Ne | ScalarOp::Lt | ScalarOp::Le | ScalarOp::Gt | ScalarOp::Ge);
+        let compares = matches!(
+            op,
+            ScalarOp::Eq | ScalarOp::Ne | ScalarOp::Lt | ScalarOp::Le | ScalarOp::Gt | ScalarOp::Ge
+        );
         if shift {
             self.require(right.ty, Class::Int, at, &format!("`{symbol}`"))?;
         }
@@ -290,7 +297,12 @@ impl Checker<'_> {
                 let ty = &cast.ty;
                 let name = quote::quote!(#ty).to_string();
                 let at = Place::of(&cast.as_token);
-                return Err(self.report(messages::unsupported_operand(at, "`as`", &name, Class::Scalar.name())));
+                return Err(self.report(messages::unsupported_operand(
+                    at,
+                    "`as`",
+                    &name,
+                    Class::Scalar.name(),
+                )));
             }
         };
         // As in rustc, a literal takes the type it is cast to, if that is of its kind.
@@ -404,7 +416,7 @@ impl Checker<'_> {
         self.expect(&body, unit);
         let inclusive = matches!(range.limits, syn::RangeLimits::Closed(_));
         let kind = Kind::For {
-            variable,
+            variable: Box::new(variable),
             start: Box::new(start),
             end: Box::new(end),
             inclusive,

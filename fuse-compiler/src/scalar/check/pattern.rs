@@ -97,9 +97,7 @@ impl Checker<'_> {
         // Patterns are emitted as written, and this expression may be a copy that does not live as long as its address.
         self.rewrites.remove(&address(expr));
         match node.kind {
-            Kind::Literal { .. }
-            | Kind::Value(_)
-            | Kind::FloatConstant { .. } => {
+            Kind::Literal { .. } | Kind::Value(_) | Kind::FloatConstant { .. } => {
                 self.expect_pattern(&node, ty);
                 Ok(node)
             }
