@@ -266,7 +266,7 @@ fn function_of_zeros(name: &str, signature: &FnSig) -> ScalarFn {
 
 /// Whether evaluating a function may fault; its callees' facts are known.
 fn function_may_fault(function: &ScalarFn, items: &ScalarItems) -> bool {
-    let dtype = |expr: &Expr| generate::expr_dtype(expr, &function.variables, items);
+    let dtype = |expr: &Expr| function.expr_dtype(&items.functions, expr).unwrap_or(DType::Bool);
     fn in_statements(statements: &[Stmt], in_expr: &impl Fn(&Expr) -> bool) -> bool {
         statements.iter().any(|statement| match statement {
             Stmt::Assign { value, .. } => in_expr(value),
@@ -301,3 +301,6 @@ fn declare_reducer(
     let identity = constant::evaluate_constant(surroundings, &args.identity, &element, diagnostics)?;
     Ok(ReducerSig { combine: signature.id, element, identity, ordered: args.ordered, span: signature.span })
 }
+
+#[cfg(test)]
+mod tests;

@@ -211,6 +211,7 @@ impl Generator<'_> {
             })]),
             Kind::Value(value) => Ok(vec![Expr::Constant(*value)]),
             Kind::Local(local) => Ok(self.variables_of(*local).into_iter().map(Expr::Variable).collect()),
+            Kind::Discard => Ok(Vec::new()),
             Kind::Tuple(elements) => Ok(self.operands(elements)?.concat()),
             Kind::Field(base, index) => {
                 let values = self.expression(base)?;
@@ -359,13 +360,17 @@ impl Generator<'_> {
                 self.target(base).into_iter().skip(start).take(count).collect()
             }
             Kind::Tuple(elements) => elements.iter().flat_map(|element| self.target(element)).collect(),
+            Kind::Discard => {
+                let ty = self.type_of(target);
+                self.fresh("discarded", &ty)
+            }
             _ => Vec::new(),
         }
     }
 }
 
 /// The dtype of an expression over variables.
-pub(super) fn expr_dtype(expr: &Expr, variables: &[Variable], items: &ScalarItems) -> DType {
+fn expr_dtype(expr: &Expr, variables: &[Variable], items: &ScalarItems) -> DType {
     match expr {
         Expr::Constant(value) => value.dtype(),
         Expr::Variable(variable) => variables[variable.index()].dtype,

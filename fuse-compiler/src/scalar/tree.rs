@@ -72,6 +72,8 @@ pub(super) enum Kind {
     },
     Value(Value),
     Local(LocalId),
+    /// `_` left of `=`.
+    Discard,
     Tuple(Vec<Node>),
     Field(Box<Node>, usize),
     Op(ScalarOp, Vec<Node>),

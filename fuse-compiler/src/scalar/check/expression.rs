@@ -35,13 +35,7 @@ impl Checker<'_> {
             syn::Expr::Binary(binary) => self.binary(expr, binary),
             syn::Expr::Cast(cast) => self.cast(cast),
             syn::Expr::Assign(assign) => {
-                if let syn::Expr::Infer(_) = &*assign.left {
-                    let value = self.expression(&assign.right)?;
-                    let kind = Kind::Block { statements: vec![super::Statement::Expr(value)], tail: None };
-                    return Ok(Node { ty: self.types.unit(), place, kind });
-                }
-                let target = self.expression(&assign.left)?;
-                self.check_target(&target)?;
+                let target = self.target(&assign.left)?;
                 let value = self.expression(&assign.right)?;
                 self.expect(&value, target.ty);
                 let kind = Kind::Assign { target: Box::new(target), value: Box::new(value) };
@@ -67,7 +61,7 @@ impl Checker<'_> {
             syn::Expr::Break(expr) => messages::loop_jump(expr.break_token.span, "break"),
             syn::Expr::Continue(expr) => messages::loop_jump(expr.continue_token.span, "continue"),
             syn::Expr::Macro(expr) => messages::macro_in_scalar(&expr.mac.path),
-            syn::Expr::Closure(expr) => messages::closure_in_scalar(place.start),
+            syn::Expr::Closure(_) => messages::closure_in_scalar(place.start),
             syn::Expr::Reference(expr) => messages::reference_in_scalar(expr.and_token.span.into()),
             syn::Expr::RawAddr(expr) => messages::reference_in_scalar(expr.and_token.span.into()),
             syn::Expr::Index(expr) => messages::indexing_in_scalar(expr.bracket_token.span.join()),
@@ -314,12 +308,31 @@ impl Checker<'_> {
         Ok(Node { ty, place, kind: Kind::Cast(Box::new(operand), target) })
     }
 
-    /// What can stand left of `=`: variables, their fields, and tuples of these.
+    /// What can stand left of `=`: variables, their fields, `_`, and tuples of these.
+    fn target(&mut self, target: &syn::Expr) -> Result<Node, Reported> {
+        let place = Place::of(target);
+        match strip_parentheses(target) {
+            syn::Expr::Infer(_) => Ok(Node { ty: self.types.unknown(), place, kind: Kind::Discard }),
+            syn::Expr::Tuple(tuple) => {
+                let elements = tuple.elems.iter().map(|element| self.target(element));
+                let elements: Vec<Node> = elements.collect::<Result<_, _>>()?;
+                let ty = self.types.tuple(elements.iter().map(|element| element.ty).collect());
+                Ok(Node { ty, place, kind: Kind::Tuple(elements) })
+            }
+            target => {
+                let target = self.expression(target)?;
+                self.check_target(&target)?;
+                Ok(target)
+            }
+        }
+    }
+
+    /// Whether a value is one of a variable's.
     fn check_target(&mut self, target: &Node) -> Result<(), Reported> {
         match &target.kind {
             Kind::Local(_) => Ok(()),
             Kind::Field(base, _) => self.check_target(base),
-            Kind::Tuple(elements) => elements.iter().try_for_each(|element| self.check_target(element)),
+            _ if self.types.is_poisoned(target.ty) => Ok(()),
             _ => Err(self.report(messages::invalid_assignment_target(target.place))),
         }
     }
