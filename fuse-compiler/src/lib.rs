@@ -9,3 +9,6 @@ pub mod scalar;
 pub mod syntax;
 
 pub mod emit_rust;
+pub mod expand;
+
+pub mod pipeline;

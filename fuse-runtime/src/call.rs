@@ -18,6 +18,7 @@ pub use outputs::Outputs;
 
 use crate::cpu::{Bindings, Buffer, CpuFault, CpuProgram, GroupFns};
 use crate::error::{Error, Fault, FaultKind};
+use crate::plan::Plan;
 use crate::tensor::element_count;
 use argument::ArgKind;
 use borrow::Borrows;
@@ -39,7 +40,7 @@ pub struct CompiledKernel {
 
 /// A kernel that was decoded.
 pub(crate) struct Loaded {
-    pub(crate) program: Program,
+    pub(crate) plan: Plan,
     pub(crate) cpu: CpuProgram,
     /// The components of the result, in order.
     results: Vec<ResultInfo>,
@@ -71,8 +72,17 @@ impl CompiledKernel {
     /// If the macro that expanded the kernel is of another version than this crate, which cargo does not allow.
     #[track_caller]
     pub fn program(&self) -> &Program {
+        self.plan().program()
+    }
+
+    /// The plan.
+    ///
+    /// # Panics
+    /// As [`Self::program`].
+    #[track_caller]
+    pub fn plan(&self) -> &Plan {
         match self.load() {
-            Ok(loaded) => &loaded.program,
+            Ok(loaded) => &loaded.plan,
             Err(error) => panic!("{error}"),
         }
     }
@@ -109,7 +119,7 @@ impl CompiledKernel {
 impl fmt::Debug for CompiledKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.load() {
-            Ok(loaded) => write!(f, "CompiledKernel({})", loaded.program.kernel.name),
+            Ok(loaded) => write!(f, "CompiledKernel({})", loaded.kernel().name),
             Err(_) => f.write_str("CompiledKernel(?)"),
         }
     }
@@ -117,7 +127,7 @@ impl fmt::Debug for CompiledKernel {
 
 impl Loaded {
     pub(crate) fn kernel(&self) -> &Kernel {
-        &self.program.kernel
+        &self.plan.program().kernel
     }
 
     /// The macro and this crate disagree on the interface.
@@ -145,7 +155,7 @@ fn decode(bytes: &[u8], groups: &[GroupFns]) -> Result<Loaded, Error> {
             results.push(ResultInfo { dtype: kernel.node(output.value).ty.dtype, axes: axes.clone() });
         }
     }
-    Ok(Loaded { program, cpu, results })
+    Ok(Loaded { plan: Plan::new(program), cpu, results })
 }
 
 /// Gives `f` a list of `n` times `fill`: on the stack, unless it is long.

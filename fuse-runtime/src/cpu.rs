@@ -18,6 +18,8 @@ pub mod tile;
 mod bindings;
 mod prepare;
 
+pub(crate) use instruction_set::InstructionSet;
+
 pub use bindings::{Bindings, Buffer, CpuFault};
 pub use prepare::{CpuProgram, PrepareError};
 pub use tile::{Element, GroupFns, StageFn, StageFns, Tile};

@@ -86,6 +86,8 @@ pub enum Error {
         /// The kernel.
         kernel: String,
     },
+    /// A kernel disagrees with its reference.
+    Verification(Box<crate::verify::Failure>),
 }
 
 /// A fault while a kernel ran.
@@ -183,6 +185,7 @@ impl fmt::Display for Error {
                     "kernel `{kernel}` was expanded by another version of `fuse` than the one that runs it"
                 )
             }
+            Error::Verification(failure) => write!(f, "{failure}"),
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod error;
 pub mod tensor;
 
 pub mod call;
+pub mod plan;
 
 pub mod convert;
 pub mod math;
@@ -13,10 +14,17 @@ pub mod random;
 
 pub mod cpu;
 
+pub mod verify;
+
 pub use device::Device;
 pub use element::Element;
 pub use error::Error;
+pub use plan::Plan;
 pub use tensor::Tensor;
+pub use verify::Verify;
+
+pub use fuse_ir::program::Program;
+pub use half::{bf16, f16};
 
 /// What generated code names; not for users.
 #[doc(hidden)]

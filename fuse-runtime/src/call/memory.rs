@@ -24,7 +24,7 @@ impl Temps {
     /// Allocates the buffers of the plan. A buffer that is dead when another is written, says the plan, lends its memory
     /// to that one.
     pub(super) fn allocate(loaded: &Loaded, extents: &[i64], results: &[Arg<'_>]) -> Result<Temps, Error> {
-        let plan = &loaded.program.plan;
+        let plan = &loaded.plan;
         let mut temps: Vec<Temp> = Vec::with_capacity(plan.temps.len());
         if plan.temps.is_empty() {
             return Ok(Temps { temps });

@@ -1,5 +1,6 @@
 //! Which of the compiled versions of a loop runs here.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 /// The instruction sets that loops are compiled for.
@@ -28,6 +29,12 @@ impl InstructionSet {
         })
     }
 
+    /// Those that this processor has, the best first.
+    pub(crate) fn available() -> Vec<InstructionSet> {
+        let all = [InstructionSet::Avx512, InstructionSet::Avx2, InstructionSet::Baseline];
+        all.into_iter().filter(|&set| set <= InstructionSet::detect()).collect()
+    }
+
     #[cfg(target_arch = "x86_64")]
     fn detect() -> InstructionSet {
         let avx2 = is_x86_feature_detected!("avx2")
@@ -47,5 +54,15 @@ impl InstructionSet {
     #[cfg(not(target_arch = "x86_64"))]
     fn detect() -> InstructionSet {
         InstructionSet::Baseline
+    }
+}
+
+impl fmt::Display for InstructionSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            InstructionSet::Baseline => "baseline",
+            InstructionSet::Avx2 => "avx2",
+            InstructionSet::Avx512 => "avx512",
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! What is computed once for a kernel: its stages, their functions, and everything that does not depend on sizes.
 
 use super::bindings::{Bindings, CpuFault};
+use super::instruction_set::InstructionSet;
 use super::tile::GroupFns;
 use fuse_ir::program::Program;
 use std::fmt;
@@ -52,5 +53,16 @@ impl CpuProgram {
     pub unsafe fn run(&self, bindings: &Bindings<'_>) -> Option<CpuFault> {
         let _ = bindings;
         None
+    }
+
+    /// Runs all launches on an instruction set of [`InstructionSet::available`], whatever the best is: how verification
+    /// compares the versions.
+    ///
+    /// # Safety
+    /// As for [`CpuProgram::run_launch`]; the processor has the instruction set.
+    pub(crate) unsafe fn run_on(&self, set: InstructionSet, bindings: &Bindings<'_>) -> Option<CpuFault> {
+        let _ = set;
+        // SAFETY: by the caller.
+        unsafe { self.run(bindings) }
     }
 }

@@ -1,0 +1,71 @@
+//! Expansion: what the user's crate gets for each kernel.
+//!
+//! A kernel becomes a function and a braced struct of the same name that nobody can construct, which carries `into`,
+//! `plan`, `program` and `verify`. Both live in different namespaces, and, unlike a module, a struct may stand in a
+//! function's body and in a doctest. The compiled loops and the program's bytes lie inside one hidden method.
+//!
+//! ```text
+//! /// (the user's docs, and the plan)
+//! pub fn linear(x: &Tensor<f32, 2>, ..) -> Result<Tensor<f32, 2>, Error> { linear::__kernel().call(&[Arg::read(x), ..]) }
+//! pub struct linear { never: Infallible }
+//! impl linear {
+//!     fn __kernel() -> &'static CompiledKernel { /* loops */ static KERNEL: CompiledKernel = ..; &KERNEL }
+//!     pub fn into(x: &Tensor<f32, 2>, .., result: &mut Tensor<f32, 2>) -> Result<(), Error> { .. }
+//!     pub fn plan() -> &'static Plan { .. }
+//! }
+//! ```
+//!
+//! With generic dtypes the hidden function is the method of a hidden trait, which the dtypes of the instances implement;
+//! the functions are generic over it, so that `softmax::<f16>(..)` works and inference too.
+//!
+//! Generated names are `mixed_site`; type tokens keep the user's spans, so that rustc's own messages point well.
+
+mod docs;
+mod kernel;
+mod signature;
+
+pub use kernel::{Instance, expand_kernel};
+
+use crate::syntax::TensorFn;
+use fuse_ir::dtype::DType;
+use proc_macro2::TokenStream;
+use quote::quote;
+use signature::Signature;
+
+/// What stands in the place of a kernel whose program has errors: its signatures, so that callers are not wrong too. The
+/// bodies cannot run, since the errors beside them end the build.
+///
+/// `facade` is the path of the facade crate.
+pub fn expand_broken_kernel(facade: &TokenStream, function: &TensorFn) -> TokenStream {
+    let signature = Signature::new(facade, function);
+    let instances = list_instances(function);
+    let body = quote!({ ::core::panic!("this kernel has errors") });
+    kernel::expand_items(
+        facade,
+        &signature,
+        &instances,
+        &docs::user_docs(function),
+        |_| body.clone(),
+        &TokenStream::new(),
+    )
+}
+
+/// The choices of a kernel's generic dtypes: those that its attribute lists, in every combination; where it lists none,
+/// the bound's own. One empty choice for a kernel without generic dtypes.
+pub fn list_instances(function: &TensorFn) -> Vec<Vec<DType>> {
+    let mut instances = vec![Vec::new()];
+    for (name, bound) in function.dtype_generics() {
+        let listed = function.kernel.iter().flat_map(|args| &args.dtypes).find(|(listed, _)| listed == name);
+        let dtypes: Vec<DType> = match listed {
+            Some((_, dtypes)) if !dtypes.is_empty() => dtypes.iter().map(|&(dtype, _)| dtype).collect(),
+            Some(_) | None => vec![bound.default_dtype()],
+        };
+        instances = instances
+            .iter()
+            .flat_map(|chosen: &Vec<DType>| {
+                dtypes.iter().map(move |&dtype| chosen.iter().copied().chain([dtype]).collect())
+            })
+            .collect();
+    }
+    instances
+}
