@@ -9,11 +9,23 @@ pub mod literal;
 pub mod method;
 
 mod signature;
+mod types;
 
-use crate::diagnostic::Diagnostics;
+mod check;
+mod tree;
+
+mod generate;
+
+mod call_order;
+mod constant;
+
+pub use call_order::called_functions;
+
+use crate::diagnostic::{Diagnostics, Place, Reported, messages};
+use check::Surroundings;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::id::FnId;
-use fuse_ir::scalar::ScalarFn;
+use fuse_ir::scalar::{Expr, ScalarFn, Stmt};
 use proc_macro2::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -76,7 +88,7 @@ pub struct FnSource<'a> {
     pub origin: Origin,
 }
 
-/// The arguments of `#[reduce(identity = .., ordered)]`.
+/// The arguments of `#[reduce(identity = .., ordered)]`, as parsed.
 #[derive(Clone)]
 pub struct ReduceArgs {
     /// The expression of the identity.
@@ -122,6 +134,8 @@ pub struct ReducerSig {
 pub struct Constant {
     /// Its value: a `usize` as u64, an `isize` as i64.
     pub value: Value,
+    /// Whether it is declared as `usize` or `isize`.
+    pub is_size: bool,
     /// The name in the declaration.
     pub span: Span,
 }
@@ -139,6 +153,14 @@ pub struct ScalarItems {
     pub consts: BTreeMap<String, Constant>,
     /// Names of items whose declaration has errors: whoever meets one stays silent.
     pub poisoned: BTreeSet<String>,
+    /// What callers need to know of each of [`Self::functions`].
+    facts: Vec<FnFacts>,
+}
+
+#[derive(Clone, Debug)]
+struct FnFacts {
+    results: Vec<DType>,
+    may_fault: bool,
 }
 
 /// Types and lowers the scalar items of a block: constants, ops and combiners, in any order.
@@ -148,10 +170,137 @@ pub struct ScalarItems {
 pub fn lower_scalar_items(
     ops: &[FnSource<'_>],
     reducers: &[(ReduceArgs, FnSource<'_>)],
-    consts: &[syn::ItemConst],
+    consts: &[&syn::ItemConst],
     diagnostics: &mut Diagnostics,
 ) -> ScalarItems {
     let mut items = ScalarItems::default();
-    let _ = (ops, reducers, consts, diagnostics);
+    constant::evaluate_consts(consts, &mut items, diagnostics);
+    let sources: Vec<&FnSource<'_>> = ops.iter().chain(reducers.iter().map(|(_, source)| source)).collect();
+    for (index, source) in sources.iter().enumerate() {
+        match declare_function(source, index, diagnostics) {
+            Ok(signature) => {
+                items.by_name.entry(source.name.clone()).or_insert(signature);
+            }
+            Err(_) => {
+                items.poisoned.insert(source.name.clone());
+            }
+        }
+    }
+    for index in call_order::sort_by_calls(&sources, &mut items, diagnostics) {
+        define_function(sources[index], index, &mut items, diagnostics);
+    }
+    for (args, source) in reducers {
+        // A combiner whose declaration has errors, or that calls itself, is reported and poisoned already.
+        let Some(signature) = items.by_name.get(&source.name) else { continue };
+        match declare_reducer(args, source, signature, &items, diagnostics) {
+            Ok(reducer) => {
+                items.reducers.insert(source.name.clone(), reducer);
+            }
+            Err(_) => {
+                items.poisoned.insert(source.name.clone());
+            }
+        }
+    }
     items
 }
+
+/// The signature of a function; its id is its position among the sources until its body is lowered.
+fn declare_function(
+    source: &FnSource<'_>,
+    index: usize,
+    diagnostics: &mut Diagnostics,
+) -> Result<FnSig, Reported> {
+    let (parameters, result) = signature::read_signature(source.item, diagnostics)?;
+    Ok(FnSig {
+        id: FnId::from_index(index),
+        params: parameters.iter().flat_map(ScalarType::flatten).collect(),
+        results: result.flatten(),
+        parameters,
+        result,
+        span: source.item.sig.ident.span(),
+    })
+}
+
+/// Lowers the body of a function whose callees are lowered, and gives it its id.
+fn define_function(
+    source: &FnSource<'_>,
+    index: usize,
+    items: &mut ScalarItems,
+    diagnostics: &mut Diagnostics,
+) {
+    // Of two functions of one name the first counts; rustc reports the second.
+    let Some(signature) = items.by_name.get(&source.name).filter(|sig| sig.id.index() == index).cloned()
+    else {
+        return;
+    };
+    let surroundings = Surroundings { items, scope: &source.scope };
+    let name = source.item.sig.ident.to_string();
+    let body = check::check_function(
+        surroundings,
+        source.item,
+        &signature.parameters,
+        &signature.result,
+        diagnostics,
+    );
+    let function = body
+        .and_then(|body| generate::generate_function(&name, &body, items, diagnostics))
+        .unwrap_or_else(|_| function_of_zeros(&name, &signature));
+    let may_fault = function_may_fault(&function, items);
+    let id = FnId::from_index(items.functions.len());
+    items.facts.push(FnFacts { results: signature.results.clone(), may_fault });
+    items.functions.push(function);
+    items.by_name.insert(source.name.clone(), FnSig { id, ..signature });
+}
+
+/// What stands for a function whose body has errors, so that its callers can be looked at.
+fn function_of_zeros(name: &str, signature: &FnSig) -> ScalarFn {
+    let parameter = |(index, &dtype)| fuse_ir::scalar::Variable { name: format!("argument_{index}"), dtype };
+    ScalarFn {
+        name: name.to_string(),
+        parameters: signature.params.len() as u32,
+        variables: signature.params.iter().enumerate().map(parameter).collect(),
+        body: Vec::new(),
+        results: signature.results.iter().map(|&dtype| Expr::Constant(Value::zero(dtype))).collect(),
+    }
+}
+
+/// Whether evaluating a function may fault; its callees' facts are known.
+fn function_may_fault(function: &ScalarFn, items: &ScalarItems) -> bool {
+    let dtype = |expr: &Expr| function.expr_dtype(&items.functions, expr).unwrap_or(DType::Bool);
+    fn in_statements(statements: &[Stmt], in_expr: &impl Fn(&Expr) -> bool) -> bool {
+        statements.iter().any(|statement| match statement {
+            Stmt::Assign { value, .. } => in_expr(value),
+            Stmt::If { condition, then, otherwise } => {
+                in_expr(condition) || in_statements(then, in_expr) || in_statements(otherwise, in_expr)
+            }
+            Stmt::For { body, .. } => in_statements(body, in_expr),
+        })
+    }
+    let in_expr = |expr: &Expr| generate::may_fault(expr, items, &dtype);
+    in_statements(&function.body, &in_expr) || function.results.iter().any(in_expr)
+}
+
+/// Checks that a combiner takes two elements and gives one, and evaluates its identity.
+fn declare_reducer(
+    args: &ReduceArgs,
+    source: &FnSource<'_>,
+    signature: &FnSig,
+    items: &ScalarItems,
+    diagnostics: &mut Diagnostics,
+) -> Result<ReducerSig, Reported> {
+    let element = signature.result.clone();
+    if signature.parameters != [element.clone(), element.clone()] {
+        let place = Place::of(&source.item.sig.inputs);
+        return Err(diagnostics.report(messages::combiner_signature(
+            place,
+            signature.span,
+            &element.to_string(),
+        )));
+    }
+    let surroundings = Surroundings { items, scope: &source.scope };
+    let identity = constant::evaluate_constant(surroundings, &args.identity, &element, diagnostics)?;
+    Ok(ReducerSig { combine: signature.id, element, identity, ordered: args.ordered, span: signature.span })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! Scalar operations and scalar functions: what happens to one element.
 //!
 //! A [`ScalarFn`] is a user's `#[op]` after type checking: assignments to typed variables, structured control flow and
-//! [`ScalarOp`]s. Tuples are flattened into several variables. Narrow floats do not occur: values are widened before.
+//! [`ScalarOp`]s. Tuples are flattened into several variables. Values are widened before, so that narrow floats do not
+//! occur, but for a cast to one within another cast, which rounds.
 
 use crate::dtype::{DType, Value};
 use crate::id::{FnId, VarId};

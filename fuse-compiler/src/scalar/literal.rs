@@ -26,7 +26,7 @@ pub enum Literal {
 }
 
 impl Literal {
-    /// Reads a token; strings, characters and unknown suffixes are errors.
+    /// Reads a token without its sign; strings, characters and unknown suffixes are errors.
     pub fn read(literal: &syn::Lit) -> Result<Literal, Diagnostic> {
         let invalid = |span: Span| messages::unsupported_literal(span, &quote::quote!(#literal).to_string());
         let read_suffix = |suffix: &str, span: Span| match (suffix, DType::from_name(suffix)) {
@@ -34,19 +34,24 @@ impl Literal {
             (_, Some(dtype)) if !dtype.is_narrow_float() && dtype != DType::Bool => Ok(Some(dtype)),
             _ => Err(messages::unsupported_literal(span, &quote::quote!(#literal).to_string())),
         };
+        let digits = |text: &str| text.trim_start_matches('-').to_string();
         match literal {
             syn::Lit::Bool(literal) => Ok(Literal::Bool(literal.value())),
             syn::Lit::Int(literal) => {
                 let suffix = read_suffix(literal.suffix(), literal.span())?;
                 if suffix.is_some_and(DType::is_float) {
-                    return Ok(Literal::Float { digits: literal.base10_digits().into(), suffix });
+                    return Ok(Literal::Float { digits: digits(literal.base10_digits()), suffix });
                 }
-                let magnitude = literal.base10_digits().parse().map_err(|_| invalid(literal.span()))?;
+                let magnitude = literal
+                    .base10_digits()
+                    .trim_start_matches('-')
+                    .parse()
+                    .map_err(|_| invalid(literal.span()))?;
                 Ok(Literal::Int { magnitude, suffix })
             }
             syn::Lit::Float(literal) => {
                 let suffix = read_suffix(literal.suffix(), literal.span())?;
-                Ok(Literal::Float { digits: literal.base10_digits().into(), suffix })
+                Ok(Literal::Float { digits: digits(literal.base10_digits()), suffix })
             }
             other => Err(invalid(other.span())),
         }

@@ -23,6 +23,8 @@ pub enum Class {
     SignedNumber,
     /// Integers and bool.
     Bits,
+    /// Numbers and bool.
+    Scalar,
 }
 
 impl Class {
@@ -37,6 +39,7 @@ impl Class {
             Class::Number => float || dtype.is_int(),
             Class::SignedNumber => float || dtype.is_signed_int(),
             Class::Bits => dtype.is_int() || dtype == DType::Bool,
+            Class::Scalar => float || dtype.is_int() || dtype == DType::Bool,
         }
     }
 
@@ -50,6 +53,7 @@ impl Class {
             Class::Number => "a number",
             Class::SignedNumber => "a float or a signed integer",
             Class::Bits => "an integer or bool",
+            Class::Scalar => "a number or bool",
         }
     }
 }
@@ -173,7 +177,7 @@ pub fn similar_method(name: &str) -> Option<&'static str> {
 }
 
 /// Levenshtein's distance.
-fn edit_distance(a: &str, b: &str) -> usize {
+pub(super) fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

@@ -29,3 +29,54 @@ pub(super) fn read_type(ty: &syn::Type, diagnostics: &mut Diagnostics) -> Result
             .report(messages::unsupported_scalar_type(Place::of(other), &quote::quote!(#other).to_string()))),
     }
 }
+
+/// The narrow float that a type names, if it names one.
+pub(super) fn narrow_float(ty: &syn::Type) -> Option<DType> {
+    let syn::Type::Path(path) = ty else { return None };
+    let name = path.path.segments.last()?.ident.to_string();
+    DType::from_name(&name).filter(|dtype| dtype.is_narrow_float())
+}
+
+/// The declared types of an op: one for each parameter, and the result.
+pub(super) fn read_signature(
+    item: &syn::ItemFn,
+    diagnostics: &mut Diagnostics,
+) -> Result<(Vec<ScalarType>, ScalarType), Reported> {
+    let signature = &item.sig;
+    let mut error = None;
+    if let Some(parameter) = signature.generics.params.first() {
+        error = Some(diagnostics.report(messages::generic_scalar(Place::of(parameter))));
+    }
+    let modifier = [
+        signature.constness.as_ref().map(Place::of),
+        signature.asyncness.as_ref().map(Place::of),
+        signature.abi.as_ref().map(Place::of),
+        Some(Place::of(&signature.safety)).filter(|_| !matches!(signature.safety, syn::Safety::Default)),
+        signature.variadic.as_ref().map(Place::of),
+    ];
+    if let Some(place) = modifier.into_iter().flatten().next() {
+        error = Some(diagnostics.report(messages::modifier_on_scalar(place)));
+    }
+    let mut parameters = Vec::new();
+    for input in &signature.inputs {
+        match input {
+            syn::FnArg::Receiver(receiver) => {
+                error = Some(diagnostics.report(messages::self_in_scalar(receiver.self_token.span)));
+            }
+            syn::FnArg::Typed(input) => match read_type(&input.ty, diagnostics) {
+                Ok(ty) => parameters.push(ty),
+                Err(reported) => error = Some(reported),
+            },
+        }
+    }
+    let result = match &signature.output {
+        syn::ReturnType::Type(_, ty) => read_type(ty, diagnostics),
+        syn::ReturnType::Default => {
+            Err(diagnostics.report(messages::scalar_without_result(signature.ident.span())))
+        }
+    };
+    match (error, result) {
+        (Some(reported), _) => Err(reported),
+        (None, result) => Ok((parameters, result?)),
+    }
+}

@@ -1,6 +1,6 @@
 //! The typing rules of scalar functions.
 
-use super::{Expr, ScalarFn, Stmt};
+use super::{Expr, ScalarFn, ScalarOp, Stmt};
 use crate::dtype::DType;
 use crate::id::VarId;
 use std::collections::BTreeSet;
@@ -77,7 +77,14 @@ impl Scope<'_> {
                 Ok(dtype)
             }
             Expr::Op(op, args) => {
-                let dtypes = self.infer_all(args)?;
+                let dtypes = match (op, args.as_slice()) {
+                    // A cast through a narrow float rounds to it; nothing else sees the narrow value.
+                    (ScalarOp::Cast(_), [Expr::Op(ScalarOp::Cast(narrow), inner)]) => {
+                        self.infer_all(inner)?;
+                        vec![*narrow]
+                    }
+                    _ => self.infer_all(args)?,
+                };
                 match op.result_dtype(&dtypes) {
                     Some(d) if d.is_narrow_float() => Err(format!("{op} gives {d}")),
                     Some(d) => Ok(d),
