@@ -19,7 +19,10 @@ mod generate;
 mod call_order;
 mod constant;
 
+mod rust_copy;
+
 pub use call_order::called_functions;
+pub use rust_copy::{emit_const, emit_op};
 
 use crate::diagnostic::{Diagnostics, Place, Reported, messages};
 use check::Surroundings;

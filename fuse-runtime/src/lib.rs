@@ -11,6 +11,7 @@ pub mod plan;
 pub mod convert;
 pub mod math;
 pub mod random;
+pub mod scalar_ops;
 
 pub mod cpu;
 
@@ -33,5 +34,6 @@ pub mod __private {
     pub use crate::cpu::order::clamp;
     pub use crate::cpu::tile::{GroupFns, StageFns, Tile};
     pub use crate::cpu::{integer, order};
+    pub use crate::scalar_ops as scalar;
     pub use crate::{convert, math, random};
 }

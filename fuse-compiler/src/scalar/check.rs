@@ -10,11 +10,11 @@ mod pattern;
 
 use super::method::Class;
 use super::signature::read_type;
-use super::tree::{Body, Kind, Local, LocalId, Node, Rewrite, Statement};
+use super::tree::{Body, Kind, Local, LocalId, Node, Rewrite, Rewrites, Statement};
 use super::types::{TypeId, TypeTable};
 use super::{ScalarItems, ScalarType};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place, Reported, messages};
-use fuse_ir::dtype::Value;
+use fuse_ir::dtype::{DType, Value};
 use std::collections::{BTreeMap, HashMap};
 
 /// What a body can refer to.
@@ -92,7 +92,9 @@ struct Checker<'a> {
     locals: Vec<Local>,
     scopes: Vec<HashMap<String, Binding>>,
     requirements: Vec<Requirement>,
-    rewrites: BTreeMap<usize, Rewrite>,
+    rewrites: BTreeMap<usize, (Rewrite, TypeId)>,
+    /// Those of constants within the body, whose types are known.
+    const_rewrites: Rewrites,
     failed: Option<Reported>,
 }
 
@@ -106,6 +108,7 @@ impl<'a> Checker<'a> {
             scopes: vec![HashMap::new()],
             requirements: Vec::new(),
             rewrites: BTreeMap::new(),
+            const_rewrites: Rewrites::new(),
             failed: None,
         }
     }
@@ -130,16 +133,16 @@ impl<'a> Checker<'a> {
                 self.report(messages::unsupported_operand(place, &what, &name, class.name()));
             }
         }
-        match self.failed {
-            Some(reported) => Err(reported),
-            None => Ok(Body {
-                types: self.types,
-                locals: self.locals,
-                parameters,
-                value,
-                rewrites: self.rewrites,
-            }),
+        if let Some(reported) = self.failed {
+            return Err(reported);
         }
+        let mut rewrites = self.const_rewrites;
+        for (address, (rewrite, ty)) in self.rewrites {
+            // What has a rewrite is a scalar by now, or the function that rewrites it looks at no dtype.
+            let dtype = self.types.resolve_scalar(ty).unwrap_or(DType::Bool);
+            rewrites.insert(address, (rewrite, dtype));
+        }
+        Ok(Body { types: self.types, locals: self.locals, parameters, value, rewrites })
     }
 
     fn report(&mut self, diagnostic: Diagnostic) -> Reported {
@@ -302,7 +305,10 @@ impl<'a> Checker<'a> {
                 let name = item.ident.to_string();
                 let value = super::constant::evaluate_const_item(self.surroundings, item, self.diagnostics);
                 match value {
-                    Ok(value) => self.bind(&name, Binding::Constant(value)),
+                    Ok((value, rewrites)) => {
+                        self.const_rewrites.extend(rewrites);
+                        self.bind(&name, Binding::Constant(value));
+                    }
                     Err(reported) => {
                         self.failed = Some(reported);
                         let ty = self.types.poisoned();

@@ -3,6 +3,7 @@
 use super::check::{Surroundings, check_constant};
 use super::generate::generate_function;
 use super::signature::read_type;
+use super::tree::{Body, Rewrites};
 use super::{Constant, ScalarItems, ScalarType};
 use crate::diagnostic::{Diagnostics, Place, Reported, messages};
 use fuse_ir::dtype::{DType, Value};
@@ -28,7 +29,7 @@ pub(super) fn evaluate_consts(
         let name = item.ident.to_string();
         let value = evaluate_const_item(Surroundings { items, scope: "" }, item, diagnostics);
         match value {
-            Ok(value) => {
+            Ok((value, _)) => {
                 let is_size = size_type(&item.ty).is_some();
                 items.consts.insert(name, Constant { value, is_size, span: item.ident.span() });
             }
@@ -98,12 +99,12 @@ impl<'ast> Visit<'ast> for Names {
     }
 }
 
-/// The value of one `const` item.
+/// The value of one `const` item, and what its Rust copy writes differently.
 pub(super) fn evaluate_const_item(
     surroundings: Surroundings<'_>,
     item: &syn::ItemConst,
     diagnostics: &mut Diagnostics,
-) -> Result<Value, Reported> {
+) -> Result<(Value, Rewrites), Reported> {
     let ty = match size_type(&item.ty) {
         Some(dtype) => ScalarType::Scalar(dtype),
         None => read_type(&item.ty, diagnostics)?,
@@ -111,8 +112,12 @@ pub(super) fn evaluate_const_item(
     let ScalarType::Scalar(_) = ty else {
         return Err(diagnostics.report(messages::tuple_constant(Place::of(&item.ty))));
     };
-    let values = evaluate_constant(surroundings, &item.expr, &ty, diagnostics)?;
-    values.into_iter().next().ok_or_else(|| diagnostics.report(messages::tuple_constant(Place::of(&item.ty))))
+    let body = check_constant(surroundings, &item.expr, &ty, diagnostics)?;
+    let values = evaluate_body(surroundings, &body, Place::of(&item.expr), diagnostics)?;
+    match values.first() {
+        Some(value) => Ok((*value, body.rewrites)),
+        None => Err(diagnostics.report(messages::tuple_constant(Place::of(&item.ty)))),
+    }
 }
 
 /// The flattened values of a constant expression.
@@ -123,12 +128,21 @@ pub(super) fn evaluate_constant(
     diagnostics: &mut Diagnostics,
 ) -> Result<Vec<Value>, Reported> {
     let body = check_constant(surroundings, expr, ty, diagnostics)?;
-    let function = generate_function("constant", &body, surroundings.items, diagnostics)?;
+    evaluate_body(surroundings, &body, Place::of(expr), diagnostics)
+}
+
+fn evaluate_body(
+    surroundings: Surroundings<'_>,
+    body: &Body,
+    place: Place,
+    diagnostics: &mut Diagnostics,
+) -> Result<Vec<Value>, Reported> {
+    let function = generate_function("constant", body, surroundings.items, diagnostics)?;
     let mut functions = surroundings.items.functions.clone();
     functions.push(function);
     let (values, fault) = fuse_ir::eval::eval_fn(&functions, FnId::from_index(functions.len() - 1), &[]);
     match fault {
-        Some(_) => Err(diagnostics.report(messages::division_by_zero_in_constant(Place::of(expr)))),
+        Some(_) => Err(diagnostics.report(messages::division_by_zero_in_constant(place))),
         None => Ok(values),
     }
 }

@@ -27,25 +27,27 @@ pub(super) struct Body {
     /// One pattern for each parameter.
     pub(super) parameters: Vec<Pattern>,
     pub(super) value: Node,
-    /// What the Rust copy writes differently, by the address of the [`syn::Expr`].
-    pub(super) rewrites: BTreeMap<usize, Rewrite>,
+    pub(super) rewrites: Rewrites,
 }
+
+/// What the Rust copy writes differently, by the address of the [`syn::Expr`], with the dtype that it concerns.
+pub(super) type Rewrites = BTreeMap<usize, (Rewrite, DType)>;
 
 /// What the Rust copy writes in place of an expression.
 #[derive(Clone, Debug)]
 pub(super) enum Rewrite {
-    /// `T::name(left, right)` in place of an operator on integers of this type, and nothing on floats.
-    Wrapping { name: &'static str, ty: TypeId },
-    /// The count of a shift is cast to u32 as well.
-    WrappingShift { name: &'static str, ty: TypeId },
+    /// `T::name(left, right)` in place of an operator on integers; on floats it stays.
+    Wrapping { name: &'static str },
+    /// The same with the count of a shift cast to u32.
+    WrappingShift { name: &'static str },
     /// A method, or a call of a method by path: integers wrap, and what std lacks is the runtime's.
-    Method { method: &'static Method, ty: TypeId },
+    Method { method: &'static Method },
     /// A function of the runtime.
     Function { name: &'static str },
     /// A float constant that was found without an import.
-    FloatConstant { name: String, ty: TypeId },
-    /// A constant of a type that the language has not, read as this one.
-    ConstantAs(DType),
+    FloatConstant { name: String },
+    /// A constant that is declared as a size, cast.
+    ConstantAs,
     /// Rounded to a narrow float and widened to f32.
     RoundTo(DType),
 }

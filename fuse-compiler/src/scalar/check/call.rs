@@ -70,7 +70,7 @@ impl Checker<'_> {
             Outcome::Pair => self.types.tuple(vec![ty, ty]),
             Outcome::Unsigned => self.unsigned(ty, at),
         };
-        self.rewrites.insert(address(expr), Rewrite::Method { method, ty });
+        self.rewrites.insert(address(expr), (Rewrite::Method { method }, ty));
         Ok(Node { ty: result, place: Place::of(expr), kind: Kind::Method(method, operands) })
     }
 
@@ -155,7 +155,7 @@ impl Checker<'_> {
         let bool = self.types.scalar(DType::Bool);
         self.expect(condition, bool);
         self.expect(b, a.ty);
-        self.rewrites.insert(address(expr), Rewrite::Function { name: "select" });
+        self.rewrites.insert(address(expr), (Rewrite::Function { name: "select" }, a.ty));
         Ok(Node { ty: a.ty, place: Place::of(expr), kind: Kind::Op(ScalarOp::Select, args) })
     }
 

@@ -109,7 +109,8 @@ impl Checker<'_> {
                 let foreign =
                     self.surroundings.items.consts.get(&name).is_some_and(|constant| constant.is_size);
                 if foreign && self.lookup(&name).is_none() {
-                    self.rewrites.insert(address(expr), Rewrite::ConstantAs(value.dtype()));
+                    let ty = self.types.scalar(value.dtype());
+                    self.rewrites.insert(address(expr), (Rewrite::ConstantAs, ty));
                 }
                 return Ok(Node { ty: self.types.scalar(value.dtype()), place, kind: Kind::Value(value) });
             }
@@ -119,12 +120,18 @@ impl Checker<'_> {
         }
         match constant_path(&path.path).filter(|_| path.qself.is_none()) {
             Some(PathConstant::Typed(value)) => {
-                Ok(Node { ty: self.types.scalar(value.dtype()), place, kind: Kind::Value(value) })
+                let ty = self.types.scalar(value.dtype());
+                let mut names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
+                // `f32::consts::PI` wants an import, the whole path does not.
+                if let (Some(name), Some("consts")) = (names.next(), names.next().as_deref()) {
+                    self.rewrites.insert(address(expr), (Rewrite::FloatConstant { name }, ty));
+                }
+                Ok(Node { ty, place, kind: Kind::Value(value) })
             }
             Some(PathConstant::Float { f32, f64 }) => {
                 let ty = self.types.float();
                 let name = path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
-                self.rewrites.insert(address(expr), Rewrite::FloatConstant { name, ty });
+                self.rewrites.insert(address(expr), (Rewrite::FloatConstant { name }, ty));
                 Ok(Node { ty, place, kind: Kind::FloatConstant { f32, f64 } })
             }
             None => {
@@ -172,7 +179,7 @@ impl Checker<'_> {
         let ty = operand.ty;
         self.require(ty, class, Place::of(&unary.op), what)?;
         if op == ScalarOp::Neg {
-            self.rewrites.insert(address(expr), Rewrite::Wrapping { name: "wrapping_neg", ty });
+            self.rewrites.insert(address(expr), (Rewrite::Wrapping { name: "wrapping_neg" }, ty));
         }
         Ok(Node { ty, place, kind: Kind::Op(op, vec![operand]) })
     }
@@ -240,9 +247,8 @@ impl Checker<'_> {
             self.require(ty, Class::Scalar, at, &format!("`{symbol}`"))?;
         }
         if !name.is_empty() {
-            let rewrite =
-                if shift { Rewrite::WrappingShift { name, ty } } else { Rewrite::Wrapping { name, ty } };
-            self.rewrites.insert(address(expr), rewrite);
+            let rewrite = if shift { Rewrite::WrappingShift { name } } else { Rewrite::Wrapping { name } };
+            self.rewrites.insert(address(expr), (rewrite, ty));
         }
         if assigns {
             self.check_target(&left)?;
@@ -277,8 +283,8 @@ impl Checker<'_> {
             syn::Expr::Cast(narrowing) => match signature::narrow_float(&narrowing.ty) {
                 Some(dtype) => {
                     let operand = self.expression(&narrowing.expr)?;
-                    self.rewrites.insert(address(inner), Rewrite::RoundTo(dtype));
                     let ty = self.types.scalar(DType::F32);
+                    self.rewrites.insert(address(inner), (Rewrite::RoundTo(dtype), ty));
                     Node { ty, place: Place::of(narrowing), kind: Kind::RoundTo(Box::new(operand), dtype) }
                 }
                 None => self.expression(&cast.expr)?,

@@ -1,0 +1,268 @@
+//! The Rust copy of an op: the user's tokens at the user's spans, so that rustc checks what the user wrote.
+//!
+//! Only what would mean something else in Rust is written differently: integer operators wrap in every build, methods
+//! that std lacks are the runtime's, and float constants are found without an import. The copy is public as the user
+//! declared it, and the oracle of the op's tests.
+
+use super::check::{Surroundings, address, check_constant, check_function, is_std_import};
+use super::signature::{narrow_float, read_signature, read_type};
+use super::tree::{Rewrite, Rewrites};
+use super::{FnSource, Origin, ScalarItems, called_functions};
+use crate::diagnostic::Diagnostics;
+use fuse_ir::dtype::DType;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use std::collections::BTreeSet;
+use syn::parse_quote_spanned;
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+
+/// Emits the Rust function of an op or a combiner. `sources` are all that were lowered, `fuse` is the path of the facade.
+///
+/// Ops of the prelude that it calls are copied into its body, where their names are in scope. An op with errors keeps its
+/// signature, so that its callers compile.
+pub fn emit_op(
+    source: &FnSource<'_>,
+    sources: &[FnSource<'_>],
+    items: &ScalarItems,
+    fuse: &TokenStream,
+) -> TokenStream {
+    let Ok(mut item) = rewrite_op(source, items, fuse) else { return emit_signature(source.item) };
+    let mut prelude = Vec::new();
+    collect_prelude(source, sources, items, &mut prelude, &mut BTreeSet::new());
+    let copies = prelude.iter().filter_map(|callee| {
+        let mut item = rewrite_op(callee, items, fuse).ok()?;
+        item.vis = syn::Visibility::Inherited;
+        Some(syn::Stmt::Item(syn::Item::Fn(item)))
+    });
+    item.block.stmts.splice(0..0, copies);
+    let allow = lint_levels(source.item.sig.ident.span());
+    quote!(#allow #item)
+}
+
+/// Emits a `const` item. One with errors is left out of the expansion by the caller.
+pub fn emit_const(item: &syn::ItemConst, items: &ScalarItems) -> TokenStream {
+    let mut copy = item.clone();
+    let mut ignored = Diagnostics::new();
+    let is_size = items.consts.get(&item.ident.to_string()).is_some_and(|constant| constant.is_size);
+    let ty = match items.consts.get(&item.ident.to_string()) {
+        Some(constant) => Ok(super::ScalarType::Scalar(constant.value.dtype())),
+        None => read_type(&item.ty, &mut ignored),
+    };
+    let body = ty.and_then(|ty| {
+        let surroundings = Surroundings { items, scope: "" };
+        check_constant(surroundings, &copy.expr, &ty, &mut ignored)
+    });
+    if let Ok(body) = body {
+        let mut rewrites = body.rewrites;
+        // rustc evaluates constants with overflow checks, and a size is computed from sizes.
+        rewrites.retain(|_, (rewrite, _)| match rewrite {
+            Rewrite::FloatConstant { .. } => true,
+            Rewrite::ConstantAs => !is_size,
+            Rewrite::Wrapping { .. }
+            | Rewrite::WrappingShift { .. }
+            | Rewrite::Method { .. }
+            | Rewrite::Function { .. }
+            | Rewrite::RoundTo(_) => false,
+        });
+        Rewriter { rewrites: &rewrites, fuse: &TokenStream::new() }.visit_expr_mut(&mut copy.expr);
+    }
+    let allow = lint_levels(item.ident.span());
+    quote!(#allow #copy)
+}
+
+/// The lints of a copy: the user did not write it as it stands, and Clippy's advice would change what NaN does.
+fn lint_levels(span: Span) -> TokenStream {
+    quote_spanned!(span=> #[allow(clippy::all, dead_code, non_local_definitions, unused_braces, unused_parens)])
+}
+
+fn rewrite_op(
+    source: &FnSource<'_>,
+    items: &ScalarItems,
+    fuse: &TokenStream,
+) -> Result<syn::ItemFn, crate::diagnostic::Reported> {
+    let mut ignored = Diagnostics::new();
+    let mut item = source.item.clone();
+    StripImports.visit_block_mut(&mut item.block);
+    // The rewrites are known by the addresses of the copy's expressions, which stay where they are from here on.
+    let (parameters, result) = read_signature(&item, &mut ignored)?;
+    let surroundings = Surroundings { items, scope: &source.scope };
+    let body = check_function(surroundings, &item, &parameters, &result, &mut ignored)?;
+    Rewriter { rewrites: &body.rewrites, fuse }.visit_block_mut(&mut item.block);
+    Ok(item)
+}
+
+/// The ops of the prelude that an op calls, directly or not.
+fn collect_prelude<'a>(
+    source: &FnSource<'_>,
+    sources: &'a [FnSource<'a>],
+    items: &ScalarItems,
+    found: &mut Vec<&'a FnSource<'a>>,
+    seen: &mut BTreeSet<String>,
+) {
+    for (path, _) in called_functions(source.item) {
+        let Some(key) = (Surroundings { items, scope: &source.scope }).callee(&path) else { continue };
+        let callee = sources.iter().find(|other| other.name == key && other.origin == Origin::Prelude);
+        let Some(callee) = callee.filter(|callee| seen.insert(callee.name.clone())) else { continue };
+        found.push(callee);
+        collect_prelude(callee, sources, items, found, seen);
+    }
+}
+
+/// The function without its body; types that Rust has not are written as what they widen to.
+fn emit_signature(item: &syn::ItemFn) -> TokenStream {
+    struct Widen;
+    impl VisitMut for Widen {
+        fn visit_type_mut(&mut self, ty: &mut syn::Type) {
+            if narrow_float(ty).is_some() {
+                *ty = parse_quote_spanned!(ty.span()=> ::core::primitive::f32);
+            }
+            visit_mut::visit_type_mut(self, ty);
+        }
+    }
+    let mut item = item.clone();
+    Widen.visit_signature_mut(&mut item.sig);
+    let syn::ItemFn { attrs, vis, sig, .. } = &item;
+    quote! {
+        #[allow(unused)]
+        #(#attrs)* #vis #sig {
+            ::core::unreachable!()
+        }
+    }
+}
+
+/// Removes `use` of std: constants are written with their whole path, so that what imports them would be unused.
+struct StripImports;
+
+impl VisitMut for StripImports {
+    fn visit_block_mut(&mut self, block: &mut syn::Block) {
+        let is_import = |statement: &syn::Stmt| matches!(statement, syn::Stmt::Item(syn::Item::Use(item)) if is_std_import(item));
+        block.stmts.retain(|statement| !is_import(statement));
+        visit_mut::visit_block_mut(self, block);
+    }
+}
+
+struct Rewriter<'a> {
+    rewrites: &'a Rewrites,
+    fuse: &'a TokenStream,
+}
+
+impl VisitMut for Rewriter<'_> {
+    fn visit_expr_mut(&mut self, expr: &mut syn::Expr) {
+        let rewrite = self.rewrites.get(&address(expr));
+        visit_mut::visit_expr_mut(self, expr);
+        if let Some((rewrite, dtype)) = rewrite
+            && let Some(replacement) = self.rewrite(rewrite, *dtype, expr)
+        {
+            *expr = replacement;
+        }
+    }
+}
+
+impl Rewriter<'_> {
+    /// What stands in place of an expression whose parts are rewritten; `None` if it stays.
+    fn rewrite(&self, rewrite: &Rewrite, dtype: DType, expr: &syn::Expr) -> Option<syn::Expr> {
+        match rewrite {
+            Rewrite::Wrapping { name, .. } if dtype.is_int() => match expr {
+                syn::Expr::Binary(binary) => {
+                    let right = &binary.right;
+                    Some(wrapping_operator(binary, name, dtype, right.to_token_stream()))
+                }
+                syn::Expr::Unary(unary) => {
+                    let operand = &unary.expr;
+                    Some(primitive_call(dtype, name, unary.op.span(), quote!(#operand)))
+                }
+                _ => None,
+            },
+            Rewrite::WrappingShift { name, .. } => {
+                let syn::Expr::Binary(binary) = expr else { return None };
+                let right = &binary.right;
+                let count = quote_spanned!(right.span()=> (#right) as ::core::primitive::u32);
+                Some(wrapping_operator(binary, name, dtype, count))
+            }
+            Rewrite::Wrapping { .. } => None,
+            Rewrite::Method { method, .. } => {
+                let (span, operands) = call_parts(expr)?;
+                if let Some(name) = wrapping_method(method.name).filter(|_| dtype.is_int()) {
+                    return Some(primitive_call(dtype, name, span, operands));
+                }
+                is_runtime_method(method.name).then(|| self.runtime_call(method.name, span, operands))
+            }
+            Rewrite::Function { name } => {
+                let (span, operands) = call_parts(expr)?;
+                Some(self.runtime_call(name, span, operands))
+            }
+            Rewrite::FloatConstant { name } => {
+                let (module, name) = (ident(dtype.name(), expr.span()), ident(name, expr.span()));
+                Some(parse_quote_spanned!(expr.span()=> ::core::#module::consts::#name))
+            }
+            Rewrite::ConstantAs => {
+                let ty = ident(dtype.name(), expr.span());
+                Some(parse_quote_spanned!(expr.span()=> (#expr as ::core::primitive::#ty)))
+            }
+            Rewrite::RoundTo(narrow) => {
+                let syn::Expr::Cast(cast) = expr else { return None };
+                let operand = &cast.expr;
+                let name = format!("round_to_{narrow}");
+                Some(self.runtime_call(&name, cast.as_token.span, quote!(#operand)))
+            }
+        }
+    }
+
+    fn runtime_call(&self, name: &str, span: Span, operands: TokenStream) -> syn::Expr {
+        let (fuse, name) = (self.fuse, ident(name, span));
+        parse_quote_spanned!(span=> #fuse::__private::scalar::#name(#operands))
+    }
+}
+
+/// `T::name(left, right)`, or the assignment of it for a compound operator.
+fn wrapping_operator(binary: &syn::ExprBinary, name: &str, dtype: DType, right: TokenStream) -> syn::Expr {
+    use syn::BinOp::*;
+    let (left, span) = (&binary.left, binary.op.span());
+    let value = primitive_call(dtype, name, span, quote!(#left, #right));
+    match binary.op {
+        AddAssign(_) | SubAssign(_) | MulAssign(_) | DivAssign(_) | RemAssign(_) | ShlAssign(_)
+        | ShrAssign(_) => parse_quote_spanned!(span=> #left = #value),
+        _ => value,
+    }
+}
+
+fn primitive_call(dtype: DType, name: &str, span: Span, operands: TokenStream) -> syn::Expr {
+    let (ty, name) = (ident(dtype.name(), span), ident(name, span));
+    parse_quote_spanned!(span=> ::core::primitive::#ty::#name(#operands))
+}
+
+/// The place of a call's name, and receiver and arguments as a list.
+fn call_parts(expr: &syn::Expr) -> Option<(Span, TokenStream)> {
+    match expr {
+        syn::Expr::MethodCall(call) => {
+            let (receiver, arguments) = (&call.receiver, call.args.iter());
+            Some((call.method.span(), quote!(#receiver #(, #arguments)*)))
+        }
+        syn::Expr::Call(call) => {
+            let arguments = &call.args;
+            Some((call.func.span(), quote!(#arguments)))
+        }
+        _ => None,
+    }
+}
+
+/// The wrapping form of a method of the integers that panics on overflow in some builds.
+fn wrapping_method(name: &str) -> Option<&'static str> {
+    match name {
+        "abs" => Some("wrapping_abs"),
+        "pow" => Some("wrapping_pow"),
+        "div_euclid" => Some("wrapping_div_euclid"),
+        "rem_euclid" => Some("wrapping_rem_euclid"),
+        _ => None,
+    }
+}
+
+/// Whether a method is the runtime's: std lacks it, has it unstable, or panics where the language does not.
+fn is_runtime_method(name: &str) -> bool {
+    matches!(name, "rsqrt" | "sigmoid" | "erf" | "erfc" | "square" | "minimum" | "maximum" | "clamp")
+}
+
+fn ident(name: &str, span: Span) -> syn::Ident {
+    syn::Ident::new(name, span)
+}
