@@ -144,8 +144,7 @@ pub fn interpret(program: &Program, inputs: &Inputs) -> Result<Outputs, Interpre
         call.launch += longest;
     }
     let fault = call.fault;
-    let (results, params) = memory.into_outputs(program)?;
-    Ok(Outputs { results, params, fault })
+    Ok(Outputs { fault, ..memory.into_outputs()? })
 }
 
 /// One call while it runs.

@@ -2,7 +2,7 @@
 
 use super::{AccessError, InterpretError};
 use crate::dtype::{DType, Value};
-use crate::eval::{Array, Input, Inputs};
+use crate::eval::{Array, Input, Inputs, Outputs};
 use crate::graph::{OutputTarget, ParamKind};
 use crate::id::{AxisId, GroupId, ParamId, TempId};
 use crate::program::Program;
@@ -204,12 +204,8 @@ impl Memory {
     }
 
     /// The results and the `&mut` parameters.
-    pub(super) fn into_outputs(
-        self,
-        program: &Program,
-    ) -> Result<(Vec<Array>, Vec<(ParamId, Array)>), InterpretError> {
-        let mut results = Vec::new();
-        let mut params = Vec::new();
+    pub(super) fn into_outputs(self) -> Result<Outputs, InterpretError> {
+        let mut outputs = Outputs::default();
         for (&id, buffer) in &self.buffers {
             let cells = &self.cells[buffer.memory];
             let array = |data| Array { dtype: buffer.dtype, shape: buffer.shape.clone(), data };
@@ -220,17 +216,17 @@ impl Memory {
                     if let Some(element) = missing {
                         return Err(InterpretError::NotWritten { result, element });
                     }
-                    results.push(array(cells.iter().filter_map(|c| c.value).collect()));
+                    outputs.results.push(array(cells.iter().filter_map(|c| c.value).collect()));
                 }
                 BufferRef::Param(p) => {
-                    if buffer.mutable && program.kernel.params.len() > p.index() {
-                        params.push((p, array(cells.iter().filter_map(|c| c.value).collect())));
+                    if buffer.mutable {
+                        outputs.params.push((p, array(cells.iter().filter_map(|c| c.value).collect())));
                     }
                 }
                 BufferRef::Temp(_) => {}
             }
         }
-        Ok((results, params))
+        Ok(outputs)
     }
 }
 
