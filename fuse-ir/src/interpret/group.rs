@@ -110,7 +110,10 @@ impl<'a, 'c: 'a> Run<'a, 'c> {
     }
 
     fn eval_uniform(&mut self) -> Result<(), InterpretError> {
-        self.stamp = Stamp { outer: UNIFORM, phase: 0, inner: -1, ..self.stamp };
+        // With one outer position what is uniform simply comes first in it; the chunks of a split have no such order.
+        let chunked = self.group.kind == ScheduleKind::Split && self.stamp.launch == self.call.launch;
+        let outer = if self.group.outer.is_empty() && !chunked { 0 } else { UNIFORM };
+        self.stamp = Stamp { outer, phase: 0, inner: -1, ..self.stamp };
         self.values.fill(None);
         self.eval_prologue(Level::Uniform)?;
         self.uniform.clone_from(&self.values);
