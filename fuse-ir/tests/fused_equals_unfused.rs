@@ -1,0 +1,61 @@
+//! Random kernels: the graph, its plan and its unfused plan give the same bits.
+
+use fuse_ir::eval::{Outputs, Precision, evaluate};
+use fuse_ir::graph::Op;
+use fuse_ir::interpret::interpret;
+use fuse_ir::plan::{Plan, PlanOptions, plan_kernel, plan_unfused};
+use fuse_ir::program::{Program, verify_plan};
+use fuse_ir::random::{Case, random_case, shrink};
+use fuse_ir::target::Target;
+
+/// What is wrong with a plan of the case, if anything.
+fn find_fault(case: &Case, want: &Outputs, plan: Result<Plan, String>) -> Result<(), String> {
+    let program = Program { kernel: case.kernel.clone(), plan: plan? };
+    verify_plan(&program)?;
+    let got = interpret(&program, &case.inputs).map_err(|e| e.to_string())?;
+    if !got.same_bits(want) {
+        return Err(format!("the graph gives {want:?}\nthe plan {got:?}"));
+    }
+    // A plan may compute less than the graph, so it may miss a fault of an element that nobody reads; never more.
+    let reads_all = case.kernel.nodes.iter().all(|n| !matches!(n.op, Op::View { .. }));
+    match (got.fault, want.fault) {
+        (Some(fault), None) => Err(format!("the plan faults with {fault:?} and the graph does not")),
+        (None, Some(fault)) if reads_all => {
+            Err(format!("the graph faults with {fault:?} and the plan does not"))
+        }
+        (Some(_) | None, Some(_)) | (None, None) => Ok(()),
+    }
+}
+
+fn find_fault_of_case(case: &Case) -> Result<(), String> {
+    let Ok(want) = evaluate(&case.kernel, &case.inputs, Precision::Exact) else { return Ok(()) };
+    let target = Target::cpu();
+    let planned = plan_kernel(&case.kernel, &target, &PlanOptions::default()).map_err(|e| e.to_string());
+    find_fault(case, &want, planned).map_err(|e| format!("fused: {e}"))?;
+    let unfused = plan_unfused(&case.kernel, &target).map_err(|e| e.to_string());
+    find_fault(case, &want, unfused).map_err(|e| format!("unfused: {e}"))
+}
+
+/// The seeds to try: `FUSE_SEEDS=4000..5000` tries others.
+fn seeds() -> std::ops::Range<u64> {
+    let given = std::env::var("FUSE_SEEDS").ok().and_then(|s| {
+        let (start, end) = s.split_once("..")?;
+        Some(start.parse().ok()?..end.parse().ok()?)
+    });
+    given.unwrap_or(0..1500)
+}
+
+#[test]
+fn fused_equals_unfused() {
+    let mut failures = Vec::new();
+    for seed in seeds() {
+        if let Err(fault) = find_fault_of_case(&random_case(seed)) {
+            failures.push((seed, fault.chars().take(120).collect::<String>()));
+        }
+    }
+    if let Some((first, _)) = failures.first() {
+        let small = shrink(random_case(*first), |c| find_fault_of_case(c).is_err());
+        let fault = find_fault_of_case(&small).expect_err("shrinking keeps the failure");
+        panic!("{failures:#?} fail; the first, shrunk:\n{small}\n{fault}");
+    }
+}
