@@ -93,7 +93,7 @@ fn judge_loop(lines: &[&str], register: &str) -> Result<(), String> {
     let blocks = lines.split(|line| line.starts_with(".LBB"));
     let body =
         blocks.max_by_key(|block| block.iter().filter(|line| packed(line)).count()).unwrap_or_default();
-    if !body.iter().any(|line| packed(line)) {
+    if !body.iter().any(packed) {
         return Err(format!("no block uses {register} registers"));
     }
     match body.iter().map(|line| mnemonic(line)).find(|mnemonic| is_scalar_arithmetic(mnemonic)) {

@@ -1,7 +1,7 @@
 //! Functions that have one right result, compared with the standard library, the `half` crate and
 //! the compiler's own casts.
 
-use super::{Options, visit_inputs};
+use super::{ALL_INPUTS, Options, visit_inputs};
 use fuse_ir::dtype::{DType, Value};
 use fuse_runtime::{convert, math};
 use half::{bf16, f16};
@@ -62,6 +62,7 @@ pub(super) fn run(options: &Options) -> bool {
     for check in CHECKS.iter().filter(|check| options.wants(check.name)) {
         let states = visit_inputs(
             options,
+            ALL_INPUTS,
             || (0u64, 0u32),
             |(wrong, input), start, end| {
                 for bits in (start.next_multiple_of(options.stride)..end).step_by(options.stride as usize) {
