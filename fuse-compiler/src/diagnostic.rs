@@ -142,6 +142,13 @@ impl Diagnostic {
         self
     }
 
+    /// The same error at another place, with a note that says why: what it is about lies where nobody can point.
+    pub(crate) fn moved_to(mut self, place: Place, note: impl Into<String>) -> Diagnostic {
+        self.primary.0 = place;
+        self.related.clear();
+        self.note(note)
+    }
+
     /// The text that rustc shows.
     pub fn text(&self) -> String {
         let mut lines = Vec::new();

@@ -8,6 +8,10 @@ pub mod diagnostic;
 pub mod scalar;
 pub mod syntax;
 
+pub mod prelude;
+
+pub mod lower;
+
 pub mod emit_rust;
 pub mod expand;
 

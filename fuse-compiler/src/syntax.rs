@@ -10,6 +10,7 @@ mod dimension;
 mod signature;
 
 pub use block::parse_block;
+pub(crate) use signature::parse_tensor_type;
 
 use crate::diagnostic::Place;
 use fuse_ir::dtype::DType;

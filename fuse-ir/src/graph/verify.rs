@@ -47,7 +47,12 @@ fn verify_interface(kernel: &Kernel) -> Result<(), String> {
                     CheckKind::Equal { axis, expected, .. } => *axis == id || uses_extent(expected, id),
                     CheckKind::NotEmpty { .. } | CheckKind::InBounds { .. } => false,
                 });
-                if in_shape || checked { Ok(()) } else { Err("no parameter has it".to_owned()) }
+                // So may an axis of an equation.
+                let in_equation = kernel.axes.iter().any(|other| match &other.source {
+                    AxisSource::Derived(e) => uses_extent(e, id),
+                    AxisSource::Shape | AxisSource::Host(_) | AxisSource::Static(_) => false,
+                });
+                if in_shape || checked || in_equation { Ok(()) } else { Err("no parameter has it".to_owned()) }
             }
             AxisSource::Host(p) => match kernel.params.get(p.index()).map(|p| &p.kind) {
                 Some(ParamKind::Axis { axis }) if *axis == id => Ok(()),
