@@ -198,6 +198,13 @@ impl Diagnostic {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reported(());
 
+impl Reported {
+    /// For whoever meets the mark that a pass left when it reported, such as the name of an item with errors.
+    pub(crate) fn before() -> Reported {
+        Reported(())
+    }
+}
+
 /// The errors found so far.
 #[derive(Debug, Default)]
 pub struct Diagnostics {

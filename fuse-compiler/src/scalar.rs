@@ -294,11 +294,7 @@ fn declare_reducer(
     let element = signature.result.clone();
     if signature.parameters != [element.clone(), element.clone()] {
         let place = Place::of(&source.item.sig.inputs);
-        return Err(diagnostics.report(messages::combiner_signature(
-            place,
-            signature.span,
-            &element.to_string(),
-        )));
+        return Err(diagnostics.report(messages::combiner_signature(place, &element.to_string())));
     }
     let surroundings = Surroundings { items, scope: &source.scope };
     let identity = constant::evaluate_constant(surroundings, &args.identity, &element, diagnostics)?;

@@ -151,8 +151,9 @@ impl<'a> Checker<'a> {
         reported
     }
 
-    /// A node in place of one with an error that has been reported: the check goes on to find others.
+    /// A node in place of one with an error that has been reported: the check goes on to find others, and then fails.
     fn poisoned(&mut self, place: Place) -> Node {
+        self.failed.get_or_insert(Reported::before());
         Node { ty: self.types.poisoned(), place, kind: Kind::Tuple(Vec::new()) }
     }
 
@@ -243,7 +244,7 @@ impl<'a> Checker<'a> {
                 syn::Stmt::Expr(expr, None) if last => tail = Some(Box::new(self.expression(expr)?)),
                 syn::Stmt::Expr(expr, _) => {
                     let node = self.expression(expr)?;
-                    statements.push(Statement::Expr(node));
+                    statements.push(Statement::Expr(Box::new(node)));
                 }
                 syn::Stmt::Macro(statement) => {
                     self.report(messages::macro_in_scalar(&statement.mac.path));
@@ -284,7 +285,7 @@ impl<'a> Checker<'a> {
             } else {
                 self.types.unify(ty, node.ty);
             }
-            value = Some(node);
+            value = Some(Box::new(node));
             if let Some((else_token, _)) = &init.diverge {
                 error = Some(
                     self.report(messages::unsupported_expression(else_token.span.into(), "`let … else`")),

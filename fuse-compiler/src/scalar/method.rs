@@ -176,20 +176,23 @@ pub fn similar_method(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Levenshtein's distance.
+/// The number of letters to insert, remove, replace or swap with their neighbour to make one name the other.
 pub(super) fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
         }
+        rows.push(row);
     }
-    row[b.len()]
+    rows[a.len()][b.len()]
 }
 
 fn unsigned(dtype: DType) -> DType {
@@ -465,6 +468,7 @@ mod tests {
         assert_eq!(similar_method("rsqt"), Some("rsqrt"));
         assert_eq!(similar_method("expm1"), Some("exp_m1"));
         assert_eq!(similar_method("sigmoids"), Some("sigmoid"));
+        assert_eq!(similar_method("tnah"), Some("tanh"));
         assert_eq!(similar_method("collect"), None);
     }
 }

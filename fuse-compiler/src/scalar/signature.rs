@@ -77,6 +77,9 @@ pub(super) fn read_signature(
     };
     match (error, result) {
         (Some(reported), _) => Err(reported),
+        (None, Ok(result)) if result.flatten().is_empty() => {
+            Err(diagnostics.report(messages::scalar_without_result(signature.ident.span())))
+        }
         (None, result) => Ok((parameters, result?)),
     }
 }

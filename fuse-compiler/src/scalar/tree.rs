@@ -125,8 +125,8 @@ pub(super) enum Kind {
 /// A statement.
 #[derive(Debug)]
 pub(super) enum Statement {
-    Let { pattern: Pattern, value: Option<Node> },
-    Expr(Node),
+    Let { pattern: Pattern, value: Option<Box<Node>> },
+    Expr(Box<Node>),
 }
 
 /// `pattern if guard => body`.

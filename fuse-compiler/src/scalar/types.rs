@@ -106,9 +106,9 @@ impl TypeTable {
             true
         };
         match (self.slot(a).clone(), self.slot(b).clone()) {
-            (Slot::Poisoned, _) | (_, Slot::Poisoned) => true,
             (Slot::Unknown, _) => link(self, a, b),
             (_, Slot::Unknown) => link(self, b, a),
+            (Slot::Poisoned, _) | (_, Slot::Poisoned) => true,
             (Slot::Integer, Slot::Integer) | (Slot::Float, Slot::Float) => link(self, a, b),
             (Slot::Integer, Slot::Known(dtype)) => dtype.is_int() && link(self, a, b),
             (Slot::Known(dtype), Slot::Integer) => dtype.is_int() && link(self, b, a),

@@ -103,27 +103,28 @@ pub fn scalar_without_result(at: Span) -> Diagnostic {
 pub fn mismatched_operands(at: Place, symbol: &str, left: &str, right: &str) -> Diagnostic {
     let message = format!("operands of `{symbol}` are `{left}` and `{right}`");
     let error = Diagnostic::new("mismatched_operands", at, message);
-    let is_float = |name: &str| matches!(name, "f32" | "f64" | "{float}");
     match (left, right) {
-        ("{integer}", other) | (other, "{integer}") if is_float(other) => {
+        ("{integer}", "f32" | "f64" | "{float}") | ("f32" | "f64" | "{float}", "{integer}") => {
             error.help("write the literal as a float, such as `1.0`")
         }
         _ if [left, right].iter().any(|name| name.starts_with('(')) => {
             error.help("take the tuple apart: operators work on one value")
         }
-        ("bool", _) | (_, "bool") => error.help("cast the `bool` to an integer, or compare the other side"),
-        (target, _) if is_float(target) => cast_help(error, target),
-        (_, target) if is_float(target) => cast_help(error, target),
-        (target, _) => cast_help(error, target),
+        ("bool", _) | (_, "bool") => error.help("choose with `if`, or cast the `bool` to an integer"),
+        _ => {
+            let error = error.note("no type widens by itself in a scalar op");
+            match wider(left, right) {
+                Some(dtype) => error.help(format!("cast one side: `(.. as {dtype})`")),
+                None => error.help("cast one side, such as `(.. as f32)`"),
+            }
+        }
     }
 }
 
-fn cast_help(error: Diagnostic, target: &str) -> Diagnostic {
-    let error = error.note("no type widens by itself in a scalar op");
-    match target {
-        "{float}" => error.help("cast one side, such as `(.. as f32)`"),
-        target => error.help(format!("cast one side: `(.. as {target})`")),
-    }
+/// The dtype of the two to which casting the other loses least: a float before an integer, then the larger.
+fn wider(left: &str, right: &str) -> Option<DType> {
+    let dtypes = [left, right].map(DType::from_name);
+    dtypes.into_iter().flatten().rev().max_by_key(|dtype| (dtype.is_float(), dtype.size()))
 }
 
 /// Rules 9 and 10: a value has the type that its place demands.
@@ -487,8 +488,7 @@ pub fn division_by_zero_in_constant(at: Place) -> Diagnostic {
 /// #[reduce(identity = 0.0)] fn add(a: f32, n: i32) -> f32 { a }
 ///                                  ^^^^^^^^^^^^^^
 /// ```
-pub fn combiner_signature(at: Place, name: Span, element: &str) -> Diagnostic {
+pub fn combiner_signature(at: Place, element: &str) -> Diagnostic {
     Diagnostic::new("combiner_signature", at, "a combiner takes two elements of the type that it gives")
-        .related(name, "the combiner")
         .help(format!("write `(a: {element}, b: {element}) -> {element}`"))
 }

@@ -54,6 +54,9 @@ impl Checker<'_> {
     /// The error for what the language has not, at the token that shows it.
     fn unsupported(&mut self, expr: &syn::Expr) -> Reported {
         let place = Place::of(expr);
+        if let syn::Expr::Let(expr) = expr {
+            self.declare_poisoned(&expr.pat);
+        }
         let diagnostic = match expr {
             syn::Expr::Return(expr) => messages::early_return_in_scalar(expr.return_token.span),
             syn::Expr::While(expr) => messages::unbounded_loop(expr.while_token.span, "while"),

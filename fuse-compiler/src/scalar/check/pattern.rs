@@ -4,11 +4,41 @@ use super::super::tree::{Kind, Node, Pattern, PatternKind};
 use super::super::types::TypeId;
 use super::{Checker, address};
 use crate::diagnostic::{Place, Reported, messages};
+use syn::visit::Visit;
+
+/// The names that a pattern binds.
+#[derive(Default)]
+struct Names {
+    found: Vec<String>,
+}
+
+impl<'ast> Visit<'ast> for Names {
+    fn visit_pat_ident(&mut self, binding: &'ast syn::PatIdent) {
+        self.found.push(binding.ident.to_string());
+        syn::visit::visit_pat_ident(self, binding);
+    }
+}
 
 impl Checker<'_> {
     /// Checks a pattern against the type of what it matches, and declares its names.
     pub(super) fn pattern(&mut self, pattern: &syn::Pat, ty: TypeId) -> Result<Pattern, Reported> {
-        Ok(Pattern { ty, kind: self.pattern_kind(pattern, ty)? })
+        match self.pattern_kind(pattern, ty) {
+            Ok(kind) => Ok(Pattern { ty, kind }),
+            Err(reported) => {
+                self.declare_poisoned(pattern);
+                Err(reported)
+            }
+        }
+    }
+
+    /// Declares the names of a pattern with an error, so that their uses stay silent.
+    pub(super) fn declare_poisoned(&mut self, pattern: &syn::Pat) {
+        let mut names = Names::default();
+        names.visit_pat(pattern);
+        for name in names.found {
+            let ty = self.types.poisoned();
+            self.declare(&name, ty);
+        }
     }
 
     fn pattern_kind(&mut self, pattern: &syn::Pat, ty: TypeId) -> Result<PatternKind, Reported> {
