@@ -94,15 +94,15 @@ pub struct Diagnostic {
     /// The name of the constructor, by which tests find the error.
     pub code: &'static str,
     /// What is wrong: lower case, no full stop.
-    pub message: String,
-    /// Where it is wrong, and what stands there, which may be empty.
-    pub primary: (Place, String),
+    pub message: Box<str>,
+    /// Where it is wrong. What stands there is for the message to say: no label can be shown beside it.
+    pub primary: Place,
     /// Other places that matter, with what stands there.
     pub related: Vec<(Span, String)>,
     /// Facts that explain the message.
     pub notes: Vec<String>,
     /// How to mend it.
-    pub help: Option<String>,
+    pub help: Option<Box<str>>,
 }
 
 impl Diagnostic {
@@ -110,18 +110,12 @@ impl Diagnostic {
     fn new(code: &'static str, at: impl Into<Place>, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             code,
-            message: message.into(),
-            primary: (at.into(), String::new()),
+            message: message.into().into(),
+            primary: at.into(),
             related: Vec::new(),
             notes: Vec::new(),
             help: None,
         }
-    }
-
-    /// Says what stands at the primary place.
-    fn label(mut self, label: impl Into<String>) -> Diagnostic {
-        self.primary.1 = label.into();
-        self
     }
 
     /// Adds another place.
@@ -138,13 +132,13 @@ impl Diagnostic {
 
     /// Says how to mend it.
     fn help(mut self, help: impl Into<String>) -> Diagnostic {
-        self.help = Some(help.into());
+        self.help = Some(help.into().into());
         self
     }
 
     /// The same error at another place, with a note that says why: what it is about lies where nobody can point.
     pub(crate) fn moved_to(mut self, place: Place, note: impl Into<String>) -> Diagnostic {
-        self.primary.0 = place;
+        self.primary = place;
         self.related.clear();
         self.note(note)
     }
@@ -152,9 +146,6 @@ impl Diagnostic {
     /// The text that rustc shows.
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
-        if !self.primary.1.is_empty() {
-            lines.push(format!("note: {}", self.primary.1));
-        }
         for (span, label) in &self.related {
             lines.push(match Location::of(*span) {
                 Some(location) => format!("note: {label}: {location}"),
@@ -164,7 +155,7 @@ impl Diagnostic {
         lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
         lines.extend(self.help.iter().map(|help| format!("help: {help}")));
         if lines.is_empty() {
-            self.message.clone()
+            self.message.to_string()
         } else {
             format!("{}\n\n{}", self.message, lines.join("\n"))
         }
@@ -172,7 +163,7 @@ impl Diagnostic {
 
     /// A `compile_error!` item at the primary place.
     pub fn to_compile_error(&self) -> TokenStream {
-        let Place { start, end } = self.primary.0;
+        let Place { start, end } = self.primary;
         let at = |mut token: TokenTree, span: Span| {
             token.set_span(span);
             token
@@ -220,7 +211,7 @@ impl Diagnostics {
 
     /// Takes an error. The same text at the same place is kept once: generic kernels are checked once for each dtype.
     pub fn report(&mut self, diagnostic: Diagnostic) -> Reported {
-        let place = diagnostic.primary.0;
+        let place = diagnostic.primary;
         if self.seen.insert(format!("{:?} {:?} {}", place.start, place.end, diagnostic.text())) {
             self.list.push(diagnostic);
         }
@@ -264,7 +255,7 @@ mod tests {
     fn text_is_message_then_notes_then_help() {
         let tokens = quote!(a + b);
         assert_eq!(example(&tokens).text(), "`a` cannot be added to `b`");
-        let full = example(&tokens).label("this is `f32`").note("integers never widen").help("cast one side");
+        let full = example(&tokens).note("this is `f32`").note("integers never widen").help("cast one side");
         assert_eq!(
             full.text(),
             "`a` cannot be added to `b`\n\nnote: this is `f32`\nnote: integers never widen\nhelp: cast one side"

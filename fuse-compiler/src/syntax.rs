@@ -358,7 +358,7 @@ mod tests {
         let found: Vec<_> = diagnostics.iter().collect();
         assert_eq!(found.len(), 1, "{source}: {found:#?}");
         assert_eq!(found[0].code, code, "{source}");
-        let place = found[0].primary.0;
+        let place = found[0].primary;
         let marked = &source[place.start.byte_range().start..place.end.byte_range().end];
         assert_eq!(marked, at, "{source}");
     }

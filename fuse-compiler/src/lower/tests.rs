@@ -79,7 +79,7 @@ fn check_error(marked: &str, code: &str) {
     let found: Vec<_> = diagnostics.iter().collect();
     assert_eq!(found.len(), 1, "{source}\n{found:#?}");
     assert_eq!(found[0].code, code, "{source}\n{}", found[0].text());
-    let place = found[0].primary.0;
+    let place = found[0].primary;
     let shown = &source[place.start.byte_range().start..place.end.byte_range().end];
     assert_eq!(shown, &source[start..end], "{source}\n{}", found[0].text());
 }

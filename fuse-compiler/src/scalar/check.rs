@@ -292,7 +292,7 @@ impl<'a> Checker<'a> {
                 );
             }
         }
-        let pattern = self.pattern(pattern, ty)?;
+        let pattern = Box::new(self.pattern(pattern, ty)?);
         match error {
             Some(reported) => Err(reported),
             None => Ok(Statement::Let { pattern, value }),

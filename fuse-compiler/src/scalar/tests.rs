@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::all,
+    unreachable_pub,
     unused,
     reason = "the programs under test are compiled as they are, and many do what a lint would advise against"
 )]

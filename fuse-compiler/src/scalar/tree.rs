@@ -125,7 +125,7 @@ pub(super) enum Kind {
 /// A statement.
 #[derive(Debug)]
 pub(super) enum Statement {
-    Let { pattern: Pattern, value: Option<Box<Node>> },
+    Let { pattern: Box<Pattern>, value: Option<Box<Node>> },
     Expr(Box<Node>),
 }
 

@@ -550,7 +550,7 @@ fn each_error_says_what_is_wrong_at_the_token_that_shows_it() {
         let (_, diagnostics) = lower(case.program);
         let found: Vec<_> = diagnostics
             .iter()
-            .map(|error| (error.code, text_at(case.program, error.primary.0), error.text()))
+            .map(|error| (error.code, text_at(case.program, error.primary), error.text()))
             .collect();
         let expected = (case.code, case.underlined.to_string(), case.text.to_string());
         assert_eq!(found, [expected], "{}", case.program);
