@@ -8,7 +8,11 @@ mod collapse;
 
 mod greedy;
 
+mod horizontal;
+
 mod finish;
+
+mod decide;
 
 mod kernel;
 

@@ -84,6 +84,12 @@ pub(super) fn list_moves(problem: &Problem<'_>, partition: &Partition) -> Vec<Mo
         }
     }
     for list in readers.values() {
+        // All pairs of few readers, neighbours of many: the number of candidates stays linear.
+        if list.len() <= 6 {
+            for (k, a) in list.iter().enumerate() {
+                moves.extend(list[k + 1..].iter().map(|b| Move::Merge(*a.min(b), *a.max(b))));
+            }
+        }
         moves.extend(list.windows(2).map(|w| Move::Merge(w[0].min(w[1]), w[0].max(w[1]))));
     }
     for (k, group) in partition.live() {

@@ -22,6 +22,8 @@ pub(super) struct Problem<'a> {
     pub(super) facts: &'a GraphFacts,
     pub(super) target: &'a Target,
     pub(super) sizes: &'a Sizes,
+    /// Whether a reduction may take two launches.
+    pub(super) may_split: bool,
 }
 
 /// A group as scheduled, with what the search asks of it.
@@ -101,7 +103,7 @@ impl<'a> Problem<'a> {
             code_size: self.target.code_size,
         };
         let body = build_body(context, roots)?;
-        let group = schedule_body(self.kernel, self.target, self.sizes, body);
+        let group = schedule_body(self.kernel, self.target, self.sizes, body, self.may_split);
         let first = roots.first().map(|r| r.node(self.kernel));
         let refuse = |refusal, because: String| Err(Refused { refusal, node: first, because });
         let parameters = count_parameters(&group);
@@ -244,6 +246,18 @@ impl Partition {
             order.push(slot);
         }
         Some(order)
+    }
+
+    /// The same groups under another target or other prices.
+    ///
+    /// # Errors
+    /// If a group is none there.
+    pub(super) fn repriced(&self, problem: &Problem<'_>) -> Result<Partition, Refused> {
+        let mut next = self.clone();
+        for group in next.groups.iter_mut().flatten() {
+            group.lowered = Rc::new(problem.lower(&group.roots, &self.memory)?);
+        }
+        Ok(next)
     }
 
     /// The roots and memory of the union of two groups: values that only these read leave memory.
