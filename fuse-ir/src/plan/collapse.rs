@@ -91,7 +91,7 @@ fn split_stores(problem: &Problem<'_>, partition: &mut Partition, roots: &[Root]
 }
 
 /// The nodes that reach memory at first.
-fn find_anchors(problem: &Problem<'_>, start: Start) -> Vec<bool> {
+pub(super) fn find_anchors(problem: &Problem<'_>, start: Start) -> Vec<bool> {
     let kernel = problem.kernel;
     let count = kernel.nodes.len();
     let mut is_output = vec![false; count];

@@ -229,8 +229,7 @@ fn try_merge(
             if let (true, Some(id)) = (by_loop, value)
                 && let Ok(next) = partition.recomputed(problem, id)
             {
-                let before = partition.live().fold(Price::default(), |a, (_, g)| a + g.lowered.price);
-                let after = next.live().fold(Price::default(), |a, (_, g)| a + g.lowered.price);
+                let (before, after) = (partition.price(), next.price());
                 let reason = format!(
                     "{}; computing `{}` again for each reader takes {}, storing it {}",
                     refused.because,

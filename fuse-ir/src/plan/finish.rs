@@ -41,19 +41,50 @@ fn name_groups(partition: &Partition, order: &[usize]) -> Option<(Vec<ScheduledG
     Some((groups, temps))
 }
 
+/// Counts of something at every position of some axes: sums of products of extents, before they are an expression.
+#[derive(Default)]
+struct Counts {
+    by_axes: BTreeMap<Vec<AxisId>, i64>,
+}
+
+impl Counts {
+    fn add(&mut self, axes: impl IntoIterator<Item = AxisId>, count: i64) {
+        let mut axes: Vec<AxisId> = axes.into_iter().collect();
+        axes.sort();
+        *self.by_axes.entry(axes).or_default() += count;
+    }
+
+    fn to_extent(&self, extents: &ExtentFacts) -> Extent {
+        let mut sum = Polynomial::default();
+        for (axes, count) in &self.by_axes {
+            let positions = axes.iter().fold(Polynomial::constant(1), |p, a| p.times(&extents.extent(*a)));
+            sum = sum.plus(&positions, *count);
+        }
+        sum.to_expr()
+    }
+}
+
+/// The axes over which a value of that level is computed.
+fn level_axes(group: &ScheduledGroup, level: Level) -> Vec<AxisId> {
+    match level {
+        Level::Uniform => Vec::new(),
+        Level::Outer => group.outer.clone(),
+        Level::Inner => group.outer.iter().chain(&group.reduced).copied().collect(),
+    }
+}
+
 /// Bytes that groups read and write over memory.
 fn sum_bytes(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
-    let extents = &problem.facts.extents;
-    let mut sum = Polynomial::default();
+    let mut sum = Counts::default();
     for group in groups {
-        let mut buffers: BTreeMap<BufferRef, Vec<Polynomial>> = BTreeMap::new();
+        let mut buffers: BTreeMap<BufferRef, (i64, Vec<Vec<AxisId>>)> = BTreeMap::new();
         for operand in &group.operands {
             let Operand::Buffer { buffer, dtype, map } = operand else { continue };
-            let size = Polynomial::constant(dtype.size() as i64);
-            let whole = product(extents, map.indices.iter().map(|(a, _)| *a)).times(&size);
-            let part = read_axes(map).map(|axes| product(extents, axes).times(&size));
-            let part = part.unwrap_or_else(|| whole.clone());
-            let parts = buffers.entry(*buffer).or_default();
+            let mut whole: Vec<AxisId> = map.indices.iter().map(|(a, _)| *a).collect();
+            whole.sort();
+            let mut part = read_axes(map).unwrap_or_else(|| whole.clone());
+            part.sort();
+            let (_, parts) = buffers.entry(*buffer).or_insert((dtype.size() as i64, Vec::new()));
             // The whole of a buffer is read once, however many loads there are.
             if part == whole {
                 *parts = vec![whole];
@@ -61,23 +92,21 @@ fn sum_bytes(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
                 parts.push(part);
             }
         }
-        for part in buffers.values().flatten() {
-            sum = sum.plus(part, 1);
+        for (size, parts) in buffers.into_values() {
+            parts.into_iter().for_each(|part| sum.add(part, size));
         }
         for store in &group.stores {
-            let count = positions(extents, group, group.value(store.value).level);
-            sum = sum.plus(&count, store.dtype.size() as i64);
+            sum.add(level_axes(group, group.value(store.value).level), store.dtype.size() as i64);
         }
     }
-    sum.to_expr()
+    sum.to_extent(&problem.facts.extents)
 }
 
 /// Scalar operations of groups; casts are none, each step of a reduction is one.
 fn sum_operations(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
     let kernel = problem.kernel;
-    let mut sum = Polynomial::default();
+    let mut sum = Counts::default();
     for group in groups {
-        let at = |level| positions(&problem.facts.extents, group, level);
         let mut counts: BTreeMap<Level, i64> = BTreeMap::new();
         let sweeps = group.passes.iter().flat_map(|p| p.values.iter().chain(&p.epilogue));
         for v in group.prologue.iter().chain(sweeps) {
@@ -93,22 +122,10 @@ fn sum_operations(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
         let steps: usize = group.passes.iter().map(|p| p.reductions.len()).sum();
         *counts.entry(Level::Inner).or_default() += steps as i64;
         for (level, count) in counts {
-            sum = sum.plus(&at(level), count);
+            sum.add(level_axes(group, level), count);
         }
     }
-    sum.to_expr()
-}
-
-fn product(extents: &ExtentFacts, axes: impl IntoIterator<Item = AxisId>) -> Polynomial {
-    axes.into_iter().fold(Polynomial::constant(1), |p, a| p.times(&extents.extent(a)))
-}
-
-fn positions(extents: &ExtentFacts, group: &ScheduledGroup, level: Level) -> Polynomial {
-    match level {
-        Level::Uniform => Polynomial::constant(1),
-        Level::Outer => product(extents, group.outer.iter().copied()),
-        Level::Inner => product(extents, group.outer.iter().chain(&group.reduced).copied()),
-    }
+    sum.to_extent(&problem.facts.extents)
 }
 
 /// The domain axes whose positions a load distinguishes, if each index reads one of its own; `None` if loads of several

@@ -17,9 +17,10 @@
 use crate::graph::Kernel;
 use crate::graph::facts::GraphFacts;
 use crate::id::NodeId;
-use crate::plan::collapse::{Start, start_partition};
+use crate::plan::collapse::{Start, find_anchors, start_partition};
 use crate::plan::cost::Sizes;
 use crate::plan::display::Micros;
+use crate::plan::exact::search_exactly;
 use crate::plan::finish::{Detail, finish_plan, plan_seconds};
 use crate::plan::greedy::improve;
 use crate::plan::partition::{Partition, Problem};
@@ -88,12 +89,36 @@ pub fn plan_kernel(kernel: &Kernel, target: &Target, options: &PlanOptions) -> R
     let sizes = Sizes::compute(kernel);
     let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true };
     let unfused = start_partition(&problem, Start::Unfused)?;
-    let partition = improve(&problem, start_partition(&problem, Start::Collapsed)?);
-    let plan = finish_plan(&problem, &partition, &unfused, Detail::Joined).ok_or_else(|| cyclic(kernel))?;
+    let greedy = improve(&problem, start_partition(&problem, Start::Collapsed)?);
+    let anchors = find_anchors(&problem, Start::Collapsed);
+    let best = search_exactly(&problem, &greedy, &anchors, EXACT_BUDGET);
+    let over_best = best.as_ref().map(|b| greedy.price().seconds / b.price().seconds);
+    let partition = best.unwrap_or(greedy);
+    let mut plan =
+        finish_plan(&problem, &partition, &unfused, Detail::Joined).ok_or_else(|| cyclic(kernel))?;
+    plan.over_best = over_best;
     match options.launches.or(kernel.launches) {
         Some(wanted) if plan.launch_count() > wanted => keep_to_contract(&problem, &unfused, plan, wanted),
         Some(_) | None => Ok(plan),
     }
+}
+
+/// Values of bodies that the exact search may build while a kernel is expanded: some milliseconds in a debug build.
+const EXACT_BUDGET: u32 = 4_000;
+
+/// The modelled cost of what the greedy search finds over that of the best of all partitions; `None` if finding it takes
+/// more than `budget` values of bodies to be built.
+///
+/// # Errors
+/// If the kernel cannot be planned.
+pub fn compare_with_best(kernel: &Kernel, target: &Target, budget: u32) -> Result<Option<f64>, PlanError> {
+    let facts = GraphFacts::compute(kernel);
+    let sizes = Sizes::compute(kernel);
+    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true };
+    let greedy = improve(&problem, start_partition(&problem, Start::Collapsed)?);
+    let anchors = find_anchors(&problem, Start::Collapsed);
+    let best = search_exactly(&problem, &greedy, &anchors, budget);
+    Ok(best.map(|b| greedy.price().seconds / b.price().seconds))
 }
 
 /// A plan of no more launches than `wanted`, if there is a legal one: the search is told that starting a launch costs

@@ -192,6 +192,11 @@ impl Partition {
         self.groups.get(slot).and_then(Option::as_ref)
     }
 
+    /// The modelled cost of all groups.
+    pub(super) fn price(&self) -> Price {
+        self.live().fold(Price::default(), |sum, (_, g)| sum + g.lowered.price)
+    }
+
     /// For each slot the slots that must be launched before it: those that store what it loads, those that read what it
     /// overwrites, and those that overwrite the same parameter earlier in the program.
     pub(super) fn dependencies(&self, problem: &Problem<'_>) -> Vec<BTreeSet<usize>> {
@@ -236,7 +241,7 @@ impl Partition {
         let mut left: Vec<usize> = self.live().map(|(k, _)| k).collect();
         let first_node =
             |k: usize| self.group(k).and_then(|g| g.roots.iter().map(|r| r.node(problem.kernel)).max());
-        left.sort_by_key(|k| first_node(*k));
+        left.sort_by_cached_key(|k| first_node(*k));
         let mut done = vec![false; self.groups.len()];
         let mut order = Vec::with_capacity(left.len());
         while !left.is_empty() {
@@ -278,11 +283,33 @@ impl Partition {
         (roots, memory)
     }
 
+    /// Refuses a union that certainly computes too much, before it is built: it computes what either does.
+    pub(super) fn check_size(&self, problem: &Problem<'_>, a: usize, b: usize) -> Result<(), Refused> {
+        let limit = problem.target.code_size as usize;
+        let maps = |k: usize| {
+            let values = self.group(k).map_or(&[][..], |g| &g.lowered.group.values);
+            let computed = values.iter().filter(|v| matches!(v.op, BodyOp::Map { .. }));
+            computed.filter_map(|v| v.node).collect::<BTreeSet<NodeId>>()
+        };
+        let sizes = [a, b].map(|k| self.group(k).map_or(0, |g| g.lowered.group.values.len()));
+        if sizes[0] + sizes[1] <= limit {
+            return Ok(());
+        }
+        let code = maps(a).union(&maps(b)).count();
+        if code <= limit {
+            return Ok(());
+        }
+        let node = self.group(b).and_then(|g| g.roots.first()).map(|r| r.node(problem.kernel));
+        let because = format!("about {code} operations, {limit} fit a launch");
+        Err(Refused { refusal: Refusal::CodeSize, node, because })
+    }
+
     /// The partition with two groups merged.
     ///
     /// # Errors
     /// If the union is no group, or would depend on itself through another.
     pub(super) fn merged(&self, problem: &Problem<'_>, a: usize, b: usize) -> Result<Partition, Refused> {
+        self.check_size(problem, a, b)?;
         let (roots, memory) = self.union(problem, a, b);
         let lowered = problem.lower(&roots, &memory)?;
         let mut next = self.clone();

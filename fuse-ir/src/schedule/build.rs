@@ -21,7 +21,7 @@ use crate::index_map::{Bound, IndexExpr, IndexMap};
 use crate::plan::Refusal;
 use crate::scalar::ScalarOp;
 use crate::schedule::{BodyOp, BodyValue, BufferRef, Level, Operand, Store};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Something that a group must leave in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -41,9 +41,6 @@ impl Root {
         }
     }
 }
-
-/// Where a value lies in memory: the buffer and its axes, outermost first.
-pub type Place<'a> = (BufferRef, &'a [AxisId]);
 
 /// Why a set of roots is no group.
 #[derive(Clone, PartialEq, Debug)]
@@ -137,11 +134,11 @@ impl Builder<'_> {
     /// Sets the domain: that of the reductions inside, else that of the roots.
     fn find_domain(&mut self, roots: &[Root]) -> Result<(), Refused> {
         let kernel = self.context.kernel;
-        let mut seen = vec![false; kernel.nodes.len()];
+        let mut seen: HashSet<NodeId> = HashSet::new();
         let mut stack: Vec<NodeId> = roots.iter().map(|r| r.node(kernel)).collect();
         let mut found: Option<(NodeId, Vec<AxisId>, Vec<AxisId>)> = None;
         while let Some(id) = stack.pop() {
-            if std::mem::replace(&mut seen[id.index()], true) || (self.context.memory)(id).is_some() {
+            if !seen.insert(id) || (self.context.memory)(id).is_some() {
                 continue;
             }
             let node = kernel.node(id);

@@ -203,7 +203,7 @@ fn assign_passes(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &mut Sc
         }
         needed = row.demand(passes, &store_pass);
     }
-    if sizes.product(&group.reduced) <= target.row_buffer {
+    if passes > 1 && sizes.product(&group.reduced) <= target.row_buffer {
         row.choose_buffers(&needed);
         needed = row.demand(passes, &store_pass);
     }
