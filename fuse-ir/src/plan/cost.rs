@@ -251,7 +251,9 @@ pub fn operand_elements(kernel: &Kernel, sizes: &Sizes, map: &IndexMap) -> u64 {
     let mut indirect = false;
     for (_, e) in &map.indices {
         e.for_each_leaf(&mut |leaf| match leaf {
-            IndexExpr::Index(a) => drop(axes.insert(*a)),
+            IndexExpr::Index(a) => {
+                axes.insert(*a);
+            }
             IndexExpr::Indirect(_) => indirect = true,
             _ => {}
         });

@@ -50,7 +50,8 @@ pub(super) fn explain_partition(problem: &Problem<'_>, partition: &Partition) ->
         }
     }
     let mut decisions = Vec::new();
-    let mut trials: BTreeMap<(usize, usize, NodeId), Trial> = BTreeMap::new();
+    let mut trials: BTreeMap<(usize, usize), Trial> = BTreeMap::new();
+    let mut again: BTreeMap<NodeId, Option<Trial>> = BTreeMap::new();
     for consumer in kernel.node_ids() {
         if problem.is_leaf(consumer) || matches!(kernel.node(consumer).op, Op::View { .. }) {
             continue;
@@ -69,10 +70,23 @@ pub(super) fn explain_partition(problem: &Problem<'_>, partition: &Partition) ->
                 continue;
             }
             let rule = rule_of(problem, producer, consumer);
-            let trial = trials
-                .entry((holder, reader, producer))
-                .or_insert_with(|| try_merge(problem, partition, holder, reader, Some(producer)));
-            decisions.push(refused(rule, producer, consumer, trial));
+            let trial = match cut {
+                true => cut_trial(partition, holder, reader),
+                false => trials
+                    .entry((holder, reader))
+                    .or_insert_with(|| try_merge(problem, partition, holder, reader))
+                    .clone(),
+            };
+            let trial = match trial.refusal {
+                // Where the loops do not agree the value may still be computed again by its readers.
+                Refusal::DifferentAxes | Refusal::Cycle => again
+                    .entry(producer)
+                    .or_insert_with(|| try_recompute(problem, partition, producer, &trial))
+                    .clone()
+                    .unwrap_or(trial),
+                _ => trial,
+            };
+            decisions.push(refused(rule, producer, consumer, &trial));
         }
     }
     explain_siblings(problem, partition, &mut decisions);
@@ -192,65 +206,47 @@ fn is_output(problem: &Problem<'_>, id: NodeId) -> bool {
     problem.kernel.outputs.iter().any(|o| o.value == id)
 }
 
-/// What would come of merging two groups, or of computing `value` again in its readers.
-fn try_merge(
-    problem: &Problem<'_>,
-    partition: &Partition,
-    holder: usize,
-    reader: usize,
-    value: Option<NodeId>,
-) -> Trial {
+/// The trial of an edge out of a cut.
+fn cut_trial(partition: &Partition, holder: usize, reader: usize) -> Trial {
     let price = |k: usize| partition.group(k).map_or(Price::default(), |g| g.lowered.price);
     let apart = price(holder) + price(reader);
-    if let Some(id) = value
-        && matches!(problem.kernel.node(id).op, Op::Materialize { .. })
-    {
-        return Trial {
-            refusal: Refusal::Materialized,
-            reason: "`materialize()` asks for the value in memory".to_owned(),
-            remedy: Some("drop `materialize()`".to_owned()),
-            fused: apart,
-            apart,
-        };
-    }
-    let merged = partition.merged(problem, holder, reader);
-    let (first, slot) = match merged {
-        Ok(next) => (Ok(next), reader),
-        Err(refused) => (Err(refused), reader),
-    };
-    match first {
-        Ok(next) => {
-            let fused = next.group(slot).map_or(apart, |g| g.lowered.price);
-            slower(problem, partition, &next, holder, reader, fused, apart)
-        }
-        Err(refused) => {
-            // Where the loops do not agree the value may still be computed again by its readers.
-            let by_loop = matches!(refused.refusal, Refusal::DifferentAxes | Refusal::Cycle);
-            if let (true, Some(id)) = (by_loop, value)
-                && let Ok(next) = partition.recomputed(problem, id)
-            {
-                let (before, after) = (partition.price(), next.price());
-                let reason = format!(
-                    "{}; computing `{}` again for each reader takes {}, storing it {}",
-                    refused.because,
-                    label(problem.kernel, id),
-                    Micros(after.seconds),
-                    Micros(before.seconds)
-                );
-                return Trial {
-                    refusal: Refusal::Recomputation,
-                    reason,
-                    remedy: None,
-                    fused: after,
-                    apart: before,
-                };
-            }
-            Trial { fused: apart, apart, ..not_legal(problem, refused) }
-        }
+    Trial {
+        refusal: Refusal::Materialized,
+        reason: "`materialize()` asks for the value in memory".to_owned(),
+        remedy: Some("drop `materialize()`".to_owned()),
+        fused: apart,
+        apart,
     }
 }
 
-fn not_legal(problem: &Problem<'_>, refused: Refused) -> Trial {
+/// What would come of computing a value again in each of its readers, after its merge was refused as in `trial`.
+fn try_recompute(problem: &Problem<'_>, partition: &Partition, id: NodeId, trial: &Trial) -> Option<Trial> {
+    let next = partition.recomputed(problem, id).ok()?;
+    let (before, after) = (partition.price(), next.price());
+    let reason = format!(
+        "{}; computing `{}` again for each reader takes {}, storing it {}",
+        trial.reason,
+        label(problem.kernel, id),
+        Micros(after.seconds),
+        Micros(before.seconds)
+    );
+    Some(Trial { refusal: Refusal::Recomputation, reason, remedy: None, fused: after, apart: before })
+}
+
+/// What would come of merging two groups.
+fn try_merge(problem: &Problem<'_>, partition: &Partition, holder: usize, reader: usize) -> Trial {
+    let price = |k: usize| partition.group(k).map_or(Price::default(), |g| g.lowered.price);
+    let apart = price(holder) + price(reader);
+    match partition.merged(problem, holder, reader) {
+        Ok(next) => {
+            let fused = next.group(reader).map_or(apart, |g| g.lowered.price);
+            slower(problem, partition, &next, holder, reader, fused, apart)
+        }
+        Err(refused) => Trial { fused: apart, apart, ..not_legal(refused) },
+    }
+}
+
+fn not_legal(refused: Refused) -> Trial {
     let remedy = match refused.refusal {
         Refusal::InPlaceHazard => Some("return a new tensor instead of writing in place".to_owned()),
         Refusal::Materialized => Some("drop `materialize()`".to_owned()),
@@ -258,7 +254,6 @@ fn not_legal(problem: &Problem<'_>, refused: Refused) -> Trial {
         Refusal::IndexMismatch | Refusal::Registers | Refusal::Parameters | Refusal::CodeSize => None,
         Refusal::LostParallelism | Refusal::Recomputation | Refusal::Slower => None,
     };
-    let _ = problem;
     Trial {
         refusal: refused.refusal,
         reason: refused.because,
@@ -354,7 +349,7 @@ fn explain_siblings(problem: &Problem<'_>, partition: &Partition, decisions: &mu
                 first.map(|r| r.node(kernel))
             };
             if let (Some(first), Some(second)) = (node(a), node(b)) {
-                let trial = try_merge(problem, partition, a, b, None);
+                let trial = try_merge(problem, partition, a, b);
                 decisions.push(refused(Rule::Siblings, first, second, &trial));
             }
         }
@@ -408,6 +403,14 @@ fn explain_stores(problem: &Problem<'_>, partition: &Partition, decisions: &mut 
         let root = Root::Output(k as u32);
         let Some((slot, group)) = partition.live().find(|(_, g)| g.roots.contains(&root)) else { continue };
         let price = group.lowered.price;
+        for (k, reader) in partition.live().filter(|(k, g)| *k != slot && g.lowered.reads.contains(&param)) {
+            let Some(first) = reader.roots.first() else { continue };
+            let trial = try_merge(problem, partition, k, slot);
+            decisions.push(Decision {
+                reason: format!("`{name}` is overwritten by a later launch: {}", trial.reason),
+                ..refused(Rule::Siblings, first.node(kernel), output.value, &trial)
+            });
+        }
         let copies = group.roots.len() == 1 && group.lowered.loads == [output.value];
         let bytes = value_bytes(problem, output.value);
         let mut decision = Decision {
@@ -425,7 +428,7 @@ fn explain_stores(problem: &Problem<'_>, partition: &Partition, decisions: &mut 
                 .live()
                 .find(|(_, g)| g.roots.iter().any(|r| problem.holds(*r, output.value)))
                 .map(|(k, _)| k);
-            let trial = holder.map(|h| try_merge(problem, partition, h, slot, None));
+            let trial = holder.map(|h| try_merge(problem, partition, h, slot));
             let because = trial.as_ref().map(|t| t.reason.clone()).unwrap_or_default();
             decision.refusal = Some(match trial.map(|t| t.refusal) {
                 Some(Refusal::Slower) => Refusal::Slower,

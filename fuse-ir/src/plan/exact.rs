@@ -11,6 +11,11 @@ use crate::schedule::build::Root;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+/// Values that may be in memory or not, at most.
+const MOST_CHOICES: usize = 12;
+/// Nodes of a kernel that is searched, at most.
+const MOST_NODES: usize = 128;
+
 /// The best partition, if it is found within `budget`: values of bodies that are built.
 pub(super) fn search_exactly(
     problem: &Problem<'_>,
@@ -25,7 +30,7 @@ pub(super) fn search_exactly(
             && !matches!(kernel.node(*id).op, Op::Materialize { .. })
     };
     let choices: Vec<NodeId> = kernel.node_ids().filter(is_free).collect();
-    if choices.len() > 16 {
+    if choices.len() > MOST_CHOICES || kernel.nodes.len() > MOST_NODES {
         return None;
     }
     let mut search = Search {

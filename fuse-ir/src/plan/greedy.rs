@@ -207,6 +207,13 @@ pub(super) fn gain_of(problem: &Problem<'_>, partition: &Partition, change: Move
             Ok(seconds(a) + seconds(b) - lowered.price.seconds)
         }
         Move::Recompute(id) => {
+            let holds = |g: &Group| g.roots.iter().any(|r| problem.holds(*r, id));
+            let holder = partition.live().find(|(_, g)| holds(g)).map(|(k, _)| k);
+            if let Some(holder) = holder {
+                for (k, _) in partition.live().filter(|(_, g)| g.lowered.loads.contains(&id)) {
+                    partition.check_size(problem, holder, k)?;
+                }
+            }
             let mut memory = partition.memory.clone();
             memory[id.index()] = false;
             let mut saved = 0.0;

@@ -142,8 +142,12 @@ impl<'a> Problem<'a> {
         for value in &lowered.group.values {
             let BodyOp::Load(operand) = &value.op else { continue };
             match (&lowered.group.operands[operand.index()], value.node) {
-                (Operand::Buffer { buffer: BufferRef::Param(p), .. }, _) => drop(reads.insert(*p)),
-                (Operand::Buffer { .. }, Some(node)) => drop(loads.insert(node)),
+                (Operand::Buffer { buffer: BufferRef::Param(p), .. }, _) => {
+                    reads.insert(*p);
+                }
+                (Operand::Buffer { .. }, Some(node)) => {
+                    loads.insert(node);
+                }
                 _ => {}
             }
         }

@@ -95,7 +95,7 @@ fn count_votes(kernel: &Kernel, sizes: &Sizes, body: &Body) -> Votes {
         let bytes = 2 * elements * store.dtype.size() as u64 + 1;
         layouts.push((bytes, store.indices.iter().map(|(_, e)| e.clone()).collect()));
     }
-    layouts.sort_by(|a, b| b.0.cmp(&a.0));
+    layouts.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
     for (bytes, exprs) in &layouts {
         let contiguous = exprs.iter().rev().find_map(last_axis);
         if let Some(axis) = contiguous {

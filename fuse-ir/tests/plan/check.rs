@@ -1,10 +1,10 @@
 //! What every kernel of these tests is put through: plans verify, and compute what the graph says, bit for bit.
 
 use fuse_ir::dtype::{DType, Value};
-use fuse_ir::eval::{Array, Input, Inputs, Precision, evaluate};
+use fuse_ir::eval::{Array, Input, Inputs, Outputs, Precision, evaluate};
 use fuse_ir::graph::{AxisSource, Kernel, ParamKind, simplify_graph};
 use fuse_ir::interpret::interpret;
-use fuse_ir::plan::{Decision, Plan, PlanOptions, Refusal, Rule, plan_kernel, plan_unfused};
+use fuse_ir::plan::{Decision, Plan, PlanError, PlanOptions, Refusal, Rule, plan_kernel, plan_unfused};
 use fuse_ir::program::{Program, verify_plan};
 use fuse_ir::target::Target;
 use std::path::PathBuf;
@@ -60,21 +60,46 @@ pub(crate) fn check_numbers(kernel: &Kernel) {
             let mut plans = Vec::new();
             for target in [Target::cpu(), Target::gpu("sm_80").expect("a target")] {
                 plans.push(plan_unfused(kernel, &target).expect("an unfused plan"));
-                plans.push(plan_kernel(kernel, &target, &PlanOptions::default()).expect("a plan"));
+                match plan_kernel(kernel, &target, &PlanOptions::default()) {
+                    Ok(plan) => plans.push(plan),
+                    Err(e) => panic!("{e}\n{kernel}"),
+                }
+                // As few launches as are legal, however slow.
+                match plan_kernel(kernel, &target, &PlanOptions { launches: Some(1) }) {
+                    Ok(plan) => plans.push(plan),
+                    Err(PlanError::Contract { wanted, needed, blocking }) => {
+                        assert!(needed > wanted && !blocking.is_empty(), "{kernel}");
+                    }
+                    Err(e) => panic!("{e}\n{kernel}"),
+                }
             }
             for plan in plans {
-                let program = Program { kernel: kernel.clone(), plan };
-                let shown = || format!("{}\n{kernel}", program.plan.display(kernel));
-                if let Err(e) = verify_plan(&program) {
-                    panic!("{e}\n{}", shown());
-                }
-                match interpret(&program, &inputs) {
-                    Ok(outputs) => assert!(outputs.same_bits(&expected), "{}", shown()),
-                    Err(e) => panic!("{e:?}\n{}", shown()),
-                }
+                check_plan(kernel, plan, &inputs, &expected);
             }
         }
     }
+}
+
+/// One plan computes what the graph says.
+fn check_plan(kernel: &Kernel, plan: Plan, inputs: &Inputs, expected: &Outputs) {
+    let program = Program { kernel: kernel.clone(), plan };
+    let shown = || format!("{}\n{kernel}", program.plan.display(kernel));
+    if let Err(e) = verify_plan(&program) {
+        panic!("{e}\n{}", shown());
+    }
+    match interpret(&program, inputs) {
+        Ok(outputs) => assert!(outputs.same_bits(expected), "{}", shown()),
+        Err(e) => panic!("{e:?}\n{}", shown()),
+    }
+}
+
+/// The plan of a large kernel, checked once.
+pub(crate) fn plan_large(kernel: &Kernel) -> Plan {
+    let plan = plan_kernel(kernel, &Target::cpu(), &PlanOptions::default()).expect("a plan");
+    let inputs = make_inputs(kernel, 0);
+    let expected = evaluate(kernel, &inputs, Precision::Exact).expect("values");
+    check_plan(kernel, plan.clone(), &inputs, &expected);
+    plan
 }
 
 /// Inputs of small extents, a different one for each axis; the extents that others derive from come first.

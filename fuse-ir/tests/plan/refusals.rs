@@ -1,7 +1,7 @@
 //! What does not fuse, and what the plan says about it.
 
 use super::build::Build;
-use super::check::{check, check_golden, check_numbers, find_refused, is_taken, plan};
+use super::check::{check, check_golden, check_numbers, find_refused, is_taken, plan, plan_large};
 use fuse_ir::graph::{Kernel, Op};
 use fuse_ir::id::NodeId;
 use fuse_ir::index_map::IndexExpr;
@@ -38,9 +38,7 @@ fn two_hundred_scalings_split_at_the_limit_of_parameters() {
         b.result(y, &[n]);
     }
     let kernel = b.build();
-    let start = Instant::now();
-    let plan = plan_kernel(&kernel, &Target::cpu(), &PlanOptions::default()).expect("a plan");
-    println!("200 scalings: {:?}", start.elapsed());
+    let plan = plan_large(&kernel);
     assert_eq!(plan.launch_count(), 5);
     let refused = find_refused(&plan, Refusal::Parameters).expect("a refused merge");
     assert!(refused.reason.contains("96 fit a launch"), "{}", refused.reason);
@@ -74,16 +72,14 @@ fn many_live_values() -> Kernel {
 #[test]
 fn a_chain_with_64_live_values_splits_at_the_registers() {
     let kernel = many_live_values();
-    let start = Instant::now();
-    let plan = plan_kernel(&kernel, &Target::cpu(), &PlanOptions::default()).expect("a plan");
-    println!("64 live values: {:?}", start.elapsed());
-    check_numbers(&kernel);
+    let plan = plan_large(&kernel);
     assert!(plan.launch_count() > 1, "{}", plan.display(&kernel));
     let refused = find_refused(&plan, Refusal::Registers).expect("a refused merge");
     assert!(refused.reason.contains("live at once"), "{}", refused.reason);
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "figures for whoever asks with --nocapture")]
 fn long_chains_are_planned_in_linear_time() {
     let mut seconds = Vec::new();
     for length in [250, 1000] {

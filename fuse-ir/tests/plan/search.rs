@@ -70,6 +70,7 @@ fn random_kernel(seed: u64) -> Kernel {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "figures for whoever asks with --nocapture")]
 fn greedy_is_near_the_best() {
     let target = Target::cpu();
     let (mut near, mut searched, mut worst) = (0, 0, (1.0, 0));
