@@ -403,7 +403,10 @@ fn explain_stores(problem: &Problem<'_>, partition: &Partition, decisions: &mut 
         let root = Root::Output(k as u32);
         let Some((slot, group)) = partition.live().find(|(_, g)| g.roots.contains(&root)) else { continue };
         let price = group.lowered.price;
-        for (k, reader) in partition.live().filter(|(k, g)| *k != slot && g.lowered.reads.contains(&param)) {
+        let copies = group.roots.len() == 1 && group.lowered.loads == [output.value];
+        for (k, reader) in
+            partition.live().filter(|(k, g)| !copies && *k != slot && g.lowered.reads.contains(&param))
+        {
             let Some(first) = reader.roots.first() else { continue };
             let trial = try_merge(problem, partition, k, slot);
             decisions.push(Decision {
@@ -411,7 +414,6 @@ fn explain_stores(problem: &Problem<'_>, partition: &Partition, decisions: &mut 
                 ..refused(Rule::Siblings, first.node(kernel), output.value, &trial)
             });
         }
-        let copies = group.roots.len() == 1 && group.lowered.loads == [output.value];
         let bytes = value_bytes(problem, output.value);
         let mut decision = Decision {
             rule: Rule::InPlace,
