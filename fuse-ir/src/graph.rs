@@ -16,9 +16,6 @@ mod verify;
 
 mod display;
 
-mod simplify;
-
-pub use simplify::simplify_graph;
 pub use verify::verify_graph;
 
 pub(crate) use verify::infer_type;

@@ -39,7 +39,7 @@ pub enum Scalar {
     Param(ParamId),
     /// An i64 that the shapes decide.
     Extent(Extent),
-    /// The result of the uniform stage.
+    /// A uniform value: the result of a uniform stage, or a load of an element that all positions share.
     Value(ValueId),
 }
 

@@ -2,8 +2,5 @@
 
 mod plan {
     mod build;
-    mod check;
     mod patterns;
-    mod refusals;
-    mod search;
 }

@@ -9,17 +9,33 @@
 //! run over as many rows as the block has. Results depend on neither the blocks nor the threads: the reduction tree is
 //! that of [`fuse_ir::schedule`], and everything else is elementwise.
 
-mod instruction_set;
-
 pub mod integer;
 pub mod order;
 pub mod tile;
 
+mod instruction_set;
+
 mod bindings;
 mod prepare;
 
-pub(crate) use instruction_set::InstructionSet;
+mod affine;
+mod geometry;
+mod launch;
+
+mod access;
+mod gather;
+mod general;
+
+mod reduce;
+mod scan;
+
+mod scratch;
+mod sweep;
+mod worker;
+
+mod parallel;
 
 pub use bindings::{Bindings, Buffer, CpuFault};
+pub(crate) use instruction_set::InstructionSet;
 pub use prepare::{CpuProgram, PrepareError};
 pub use tile::{Element, GroupFns, StageFn, StageFns, Tile};

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 pub type StageFn = unsafe fn(&mut Tile<'_>);
 
 /// The versions of one stage.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct StageFns {
     /// For every processor of the architecture.
     pub baseline: StageFn,
@@ -21,7 +21,7 @@ pub struct StageFns {
 }
 
 /// The compiled functions of one group, in the order of [`fuse_ir::stage::StagedGroup`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct GroupFns {
     /// One for each stage.
     pub stages: &'static [StageFns],

@@ -1,0 +1,407 @@
+//! One launch of a group with its sizes: forms, geometry, accesses, block sizes and scratch, all without touching data.
+
+use super::access::{Access, AccessKind, Forms};
+use super::affine::{CallEnv, Domain, Form};
+use super::bindings::{Bindings, Buffer, CpuFault};
+use super::geometry::{Geometry, Orientation};
+use super::prepare::GroupExec;
+use fuse_ir::dtype::{DType, Value};
+use fuse_ir::id::{AxisId, ValueId};
+use fuse_ir::index_map::{Bound, IndexExpr};
+use fuse_ir::schedule::{BodyOp, BufferRef, CHUNK, Operand};
+use fuse_ir::stage::Scalar;
+use std::sync::Mutex;
+
+/// The vectors of a launch, kept between launches so that a small one allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct LaunchBuffers {
+    forms: Vec<Form>,
+    limits: Vec<i64>,
+    accesses: Vec<Access>,
+    stores: Vec<Access>,
+    direct: Vec<bool>,
+    loads: Vec<usize>,
+    axis_forms: Vec<(AxisId, usize)>,
+    scalars: Vec<Value>,
+    scalar_starts: Vec<usize>,
+    uniform: Vec<(ValueId, Value)>,
+}
+
+/// One launch of a group.
+pub(crate) struct Launch<'a> {
+    pub(crate) exec: &'a GroupExec,
+    pub(crate) bindings: &'a Bindings<'a>,
+    pub(crate) env: CallEnv<'a>,
+    pub(crate) domain: Domain,
+    pub(crate) geometry: Geometry,
+    pub(crate) buffers: LaunchBuffers,
+    /// Positions along `a` and `b` of a block.
+    pub(crate) steps: Steps,
+    /// The first fault so far, with the stage that found it and the position in the domain.
+    pub(crate) fault: Mutex<Option<(Vec<i64>, CpuFault)>>,
+}
+
+// SAFETY: the pointers in a launch are those of the bindings; blocks of one launch write disjoint elements, and the
+// caller of the launch vouches that nobody else touches them.
+unsafe impl Sync for Launch<'_> {}
+
+/// The sizes of blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steps {
+    /// Outer positions that a block of rows or columns has at most (plain: unused).
+    pub(crate) outer: usize,
+    /// Along `a`: of a plain block, or of reduced positions in columns.
+    pub(crate) a: usize,
+    /// Along `b`: of a plain block, or of reduced positions in rows.
+    pub(crate) b: usize,
+}
+
+/// Elements of a tile. Small enough that a handful of tiles stay in the L1 cache, large enough that a call costs little.
+const TILE: usize = 2048;
+/// Columns of a block that is not staged; the accumulators of 64 lanes stay in the L2 cache.
+const COLUMNS: usize = 512;
+
+impl<'a> Launch<'a> {
+    /// Resolves a launch. `None` if there is nothing to do, because the domain is empty and nothing is reduced.
+    ///
+    /// # Panics
+    /// Never: domains with too many dimensions are refused when the program is prepared.
+    pub(crate) fn new(
+        exec: &'a GroupExec,
+        bindings: &'a Bindings<'a>,
+        buffers: LaunchBuffers,
+    ) -> Result<Launch<'a>, LaunchBuffers> {
+        let env = CallEnv { extents: bindings.extents, scalars: bindings.scalars };
+        let group = &exec.group;
+        let Some(domain) = Domain::new(&group.outer, &group.reduced, &exec.cuts, env) else {
+            return Err(buffers);
+        };
+        if domain.extents[..domain.outer].contains(&0) {
+            return Err(buffers);
+        }
+        let mut launch = Launch {
+            exec,
+            bindings,
+            env,
+            domain,
+            geometry: Geometry::new(&Domain { len: 0, outer: 0, ..domain }, false, &mut [], 0, &[]),
+            buffers,
+            steps: Steps { outer: 1, a: 1, b: 1 },
+            fault: Mutex::new(None),
+        };
+        launch.collect_forms();
+        launch.choose_geometry();
+        launch.choose_steps();
+        launch.find_direct_stores();
+        launch.collect_scalars();
+        Ok(launch)
+    }
+
+    /// The forms as accesses read them.
+    #[inline]
+    pub(crate) fn forms(&self) -> Forms<'_> {
+        Forms { geometry: &self.geometry, forms: &self.buffers.forms, limits: &self.buffers.limits }
+    }
+
+    /// The access of an operand.
+    #[inline]
+    pub(crate) fn access(&self, operand: usize) -> &Access {
+        &self.buffers.accesses[operand]
+    }
+
+    /// The access of a store.
+    #[inline]
+    pub(crate) fn store(&self, store: usize) -> &Access {
+        &self.buffers.stores[store]
+    }
+
+    /// Whether a stage may write a store's memory itself.
+    #[inline]
+    pub(crate) fn is_direct(&self, store: usize) -> bool {
+        self.buffers.direct[store]
+    }
+
+    /// The scalars of a stage.
+    #[inline]
+    pub(crate) fn scalars(&self, stage: usize) -> &[Value] {
+        let start = self.buffers.scalar_starts[stage];
+        &self.buffers.scalars[start..][..self.exec.stages[stage].scalars.len()]
+    }
+
+    /// The position along an axis, if a general expression uses it.
+    pub(crate) fn axis_form(&self, axis: AxisId) -> Option<&Form> {
+        let k = self.buffers.axis_forms.iter().find(|(a, _)| *a == axis)?.1;
+        self.buffers.forms.get(k)
+    }
+
+    /// Sets uniform values and gives them to the stages that read them.
+    pub(crate) fn set_uniform(&mut self, v: ValueId, value: Value) {
+        self.buffers.uniform.push((v, value));
+        self.collect_scalars();
+    }
+
+    pub(crate) fn into_buffers(self) -> LaunchBuffers {
+        self.buffers
+    }
+
+    pub(crate) fn buffer(&self, buffer: BufferRef) -> Buffer<'a> {
+        find_buffer(self.bindings, buffer)
+    }
+
+    fn collect_forms(&mut self) {
+        let mut b = std::mem::take(&mut self.buffers);
+        b.forms.clear();
+        b.limits.clear();
+        b.accesses.clear();
+        b.stores.clear();
+        b.loads.clear();
+        b.axis_forms.clear();
+        b.uniform.clear();
+        for operand in &self.exec.group.operands {
+            let access = self.operand_access(operand, &mut b);
+            if access.kind == AccessKind::Memory {
+                b.loads.push(access.form);
+            }
+            b.accesses.push(access);
+        }
+        for store in &self.exec.group.stores {
+            let buffer = self.buffer(store.buffer);
+            let form = self.address(&store.indices, buffer.strides);
+            let kind = if form.is_some() { AccessKind::Memory } else { AccessKind::General };
+            if form.is_none() {
+                self.add_axis_forms(store.indices.iter().map(|(_, e)| e), &mut b);
+            }
+            let k = push_form(&mut b, form.unwrap_or_default(), 0);
+            b.stores.push(Access::new(kind, buffer.data, store.dtype, k, 0..0));
+        }
+        self.buffers = b;
+    }
+
+    fn operand_access(&self, operand: &Operand, b: &mut LaunchBuffers) -> Access {
+        let general = |b: &mut LaunchBuffers, data, dtype| {
+            let mut exprs = Vec::new();
+            operand.for_each_expr(|e| exprs.push(e.clone()));
+            self.add_axis_forms(exprs.iter(), b);
+            let k = push_form(b, Form::default(), 0);
+            Access::new(AccessKind::General, data, dtype, k, 0..0)
+        };
+        match operand {
+            Operand::Buffer { buffer, dtype, map } => {
+                let buffer = self.buffer(*buffer);
+                let bounds = self.bounds(&map.bounds, b);
+                match (self.address(&map.indices, buffer.strides), bounds) {
+                    (Some(form), Some(bounds)) => {
+                        let k = push_form(b, form, 0);
+                        Access::new(AccessKind::Memory, buffer.data, *dtype, k, bounds)
+                    }
+                    _ => general(b, buffer.data, *dtype),
+                }
+            }
+            Operand::Index(expr) => match self.domain.affine(expr, self.env) {
+                Some(form) => {
+                    let k = push_form(b, form, 0);
+                    Access::new(AccessKind::Index, std::ptr::null_mut(), DType::I64, k, 0..0)
+                }
+                None => general(b, std::ptr::null_mut(), DType::I64),
+            },
+            Operand::Mask(bounds) => match self.bounds(bounds, b) {
+                Some(bounds) => {
+                    let k = push_form(b, Form::default(), 0);
+                    Access::new(AccessKind::Mask, std::ptr::null_mut(), DType::Bool, k, bounds)
+                }
+                None => general(b, std::ptr::null_mut(), DType::Bool),
+            },
+            Operand::Check { .. } => general(b, std::ptr::null_mut(), DType::Bool),
+        }
+    }
+
+    /// The address in elements, if every index is affine.
+    fn address(&self, indices: &[(AxisId, IndexExpr)], strides: &[isize]) -> Option<Form> {
+        let mut form = Form::default();
+        for ((_, expr), &stride) in indices.iter().zip(strides) {
+            form.add_scaled(&self.domain.affine(expr, self.env)?, stride as i64);
+        }
+        Some(form)
+    }
+
+    /// The forms of those bounds that may fail, if all are affine.
+    fn bounds(&self, bounds: &[Bound], b: &mut LaunchBuffers) -> Option<std::ops::Range<usize>> {
+        let start = b.forms.len();
+        for bound in bounds {
+            let Some(form) = self.domain.affine(&bound.expr, self.env) else {
+                b.forms.truncate(start);
+                b.limits.truncate(start);
+                return None;
+            };
+            let limit = self.env.constant(&bound.extent);
+            let (low, high) = form.range(&self.domain);
+            if low < 0 || high >= limit {
+                push_form(b, form, limit);
+            }
+        }
+        Some(start..b.forms.len())
+    }
+
+    fn add_axis_forms<'e>(&self, exprs: impl Iterator<Item = &'e IndexExpr>, b: &mut LaunchBuffers) {
+        for expr in exprs {
+            expr.for_each_leaf(&mut |leaf| {
+                if let IndexExpr::Index(axis) = leaf
+                    && !b.axis_forms.iter().any(|(a, _)| a == axis)
+                {
+                    let k = push_form(b, self.domain.index(*axis), 0);
+                    b.axis_forms.push((*axis, k));
+                }
+            });
+        }
+    }
+
+    fn choose_geometry(&mut self) {
+        let b = &mut self.buffers;
+        let moves = |form: &Form| form.strides[self.domain.outer..self.domain.len].iter().any(|&s| s != 0);
+        // Rows or columns by what is reduced from memory; a plain domain by what is written.
+        let reduced = b.loads.iter().copied().find(|&k| moves(&b.forms[k]));
+        let written = b.stores.iter().find(|s| s.kind == AccessKind::Memory).map(|s| s.form);
+        let primary = reduced.or(written).unwrap_or(usize::MAX);
+        let loads = std::mem::take(&mut b.loads);
+        let reduces = !self.exec.group.reduced.is_empty();
+        self.geometry = Geometry::new(&self.domain, reduces, &mut b.forms, primary, &loads);
+        b.loads = loads;
+        let f = Forms { geometry: &self.geometry, forms: &b.forms, limits: &b.limits };
+        for access in b.accesses.iter_mut().chain(&mut b.stores) {
+            access.resolve(f);
+        }
+    }
+
+    fn choose_steps(&mut self) {
+        let g = &self.geometry;
+        let least_one = |x: usize| x.max(1);
+        self.steps = match g.orientation {
+            Orientation::Plain if g.square => Steps { outer: 0, a: g.a.min(32), b: g.b.min(64) },
+            Orientation::Plain => {
+                let b = g.b.min(2 * TILE);
+                let a = if b == g.b { least_one(2 * TILE / least_one(b)).min(least_one(g.a)) } else { 1 };
+                Steps { outer: 0, a, b }
+            }
+            Orientation::Rows => {
+                let rows = least_one(TILE / least_one(g.b)).min(g.a);
+                let across = self.exec.stages.is_empty() || !self.is_read_across();
+                let rows = if across { rows } else { rows.max(g.a.min(32)) };
+                let b = if g.b <= TILE && rows * g.b <= TILE { g.b } else { (TILE / rows).min(TILE) };
+                // Steps divide the chunks of the reduction tree.
+                let b = if b == g.b { b } else { prev_power_of_two(b).clamp(64, CHUNK) };
+                Steps { outer: rows, a: 1, b: least_one(b) }
+            }
+            Orientation::Columns => {
+                let columns = g.b.min(COLUMNS.max(64));
+                let a = prev_power_of_two(least_one(TILE / columns)).min(CHUNK);
+                let flat = columns == g.b;
+                Steps { outer: columns, a: if flat { a } else { 1 }, b: 1 }
+            }
+        };
+    }
+
+    /// Whether an inner load's elements lie across the rows, so that several rows should be read at once.
+    fn is_read_across(&self) -> bool {
+        let b = &self.buffers;
+        b.loads.iter().any(|&k| {
+            let form = &b.forms[k];
+            let least = |dims: std::ops::Range<usize>| {
+                dims.map(|d| form.strides[d].unsigned_abs()).filter(|&s| s > 0).min().unwrap_or(u64::MAX)
+            };
+            let (down, along) = (least(self.geometry.a_dims()), least(self.geometry.b_dims()));
+            down < along && along != u64::MAX
+        })
+    }
+
+    /// A store is direct if its memory is none that an operand reads: a stage's outputs must not overlap its inputs.
+    fn find_direct_stores(&mut self) {
+        let walked =
+            Domain { len: self.geometry.dims(), outer: 0, extents: self.geometry.extents, ..self.domain };
+        let bytes = |access: &Access, (low, high): (i64, i64)| {
+            let (size, data) = (access.dtype.size() as i64, access.data as i64);
+            (data.wrapping_add(low.wrapping_mul(size)), data.wrapping_add((high + 1).wrapping_mul(size)))
+        };
+        let reach = |access: &Access, forms: &[Form]| bytes(access, forms[access.form].range(&walked));
+        let (exec, env, bindings) = (self.exec, self.env, self.bindings);
+        let whole = |operand: &Operand, strides: &[isize], access: &Access| {
+            let Operand::Buffer { map, .. } = operand else { return (0, 0) };
+            let (mut low, mut high) = (0i64, 0i64);
+            for ((axis, _), &stride) in map.indices.iter().zip(strides) {
+                let reach = (env.extent(*axis) - 1).max(0).saturating_mul(stride as i64);
+                if reach < 0 { low = low.saturating_add(reach) } else { high = high.saturating_add(reach) }
+            }
+            bytes(access, (low, high))
+        };
+        let b = &mut self.buffers;
+        b.direct.clear();
+        for store in &b.stores {
+            let mut direct = store.kind == AccessKind::Memory && store.dtype.compute() == store.dtype;
+            if direct {
+                let (start, end) = reach(store, &b.forms);
+                for (access, operand) in b.accesses.iter().zip(&exec.group.operands) {
+                    let (low, high) = match (access.kind, operand) {
+                        (AccessKind::Memory, _) => reach(access, &b.forms),
+                        (AccessKind::General, Operand::Buffer { buffer, .. }) => {
+                            whole(operand, find_buffer(bindings, *buffer).strides, access)
+                        }
+                        (AccessKind::General | AccessKind::Index | AccessKind::Mask, _) => (0, 0),
+                    };
+                    direct &= high <= start || end <= low;
+                }
+            }
+            b.direct.push(direct);
+        }
+    }
+
+    fn collect_scalars(&mut self) {
+        let mut b = std::mem::take(&mut self.buffers);
+        b.scalars.clear();
+        b.scalar_starts.clear();
+        for stage in &self.exec.stages {
+            b.scalar_starts.push(b.scalars.len());
+            for (scalar, dtype) in &stage.scalars {
+                let value = match scalar {
+                    Scalar::Param(p) => {
+                        let given = self.env.scalars.get(p.index()).copied().flatten();
+                        given.unwrap_or(Value::I64(0)).cast(*dtype)
+                    }
+                    Scalar::Extent(extent) => Value::I64(self.env.constant(extent)),
+                    Scalar::Value(v) => {
+                        let known = b.uniform.iter().find(|(u, _)| u == v);
+                        known.map_or(Value::zero(*dtype), |(_, value)| *value)
+                    }
+                };
+                b.scalars.push(value);
+            }
+        }
+        self.buffers = b;
+    }
+
+    /// The operand that a value loads.
+    pub(crate) fn operand_of(&self, v: ValueId) -> Option<usize> {
+        match self.exec.group.value(v).op {
+            BodyOp::Load(operand) => Some(operand.index()),
+            BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => None,
+            BodyOp::Map { .. } | BodyOp::Reduce { .. } | BodyOp::CumSum { .. } => None,
+        }
+    }
+}
+
+fn find_buffer<'a>(bindings: &Bindings<'a>, buffer: BufferRef) -> Buffer<'a> {
+    let found = match buffer {
+        BufferRef::Param(p) => bindings.params.get(p.index()),
+        BufferRef::Result(k) => bindings.results.get(k as usize),
+        BufferRef::Temp(t) => bindings.temps.get(t.index()),
+    };
+    found.copied().unwrap_or(Buffer { data: std::ptr::null_mut(), strides: &[] })
+}
+
+fn push_form(b: &mut LaunchBuffers, form: Form, limit: i64) -> usize {
+    b.forms.push(form);
+    b.limits.push(limit);
+    b.forms.len() - 1
+}
+
+fn prev_power_of_two(x: usize) -> usize {
+    if x == 0 { 1 } else { 1 << x.ilog2() }
+}

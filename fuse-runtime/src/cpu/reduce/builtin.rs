@@ -1,0 +1,318 @@
+//! Sum, product, extremes and truth: reducers of one component.
+
+use super::super::instruction_set::InstructionSet;
+use crate::math;
+use fuse_ir::dtype::{DType, Value};
+use fuse_ir::graph::Reducer;
+use fuse_ir::schedule::{CHUNK, LANES};
+
+/// The compiled functions of a reducer of one component.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BuiltinFns {
+    /// `(acc, data, len)`: element `j` goes to lane `j % 64`.
+    pub(crate) lanes: unsafe fn(*mut u8, *const u8, usize),
+    /// `(acc)`: folds 64 lanes into the first.
+    pub(crate) fold: unsafe fn(*mut u8),
+    /// `(acc, width, data, len)`.
+    pub(crate) step: unsafe fn(*mut u8, usize, *const u8, usize),
+    /// `(data, rows, n, out)`: each of `rows` rows of `n` elements, at most one chunk, to one.
+    pub(crate) rows: unsafe fn(*const u8, usize, usize, *mut u8),
+}
+
+/// How two elements become one.
+trait Combine<T: Copy> {
+    const IDENTITY: T;
+    fn combine(a: T, b: T) -> T;
+}
+
+#[inline(always)]
+fn lanes_body<T: Copy, C: Combine<T>>(acc: &mut [T; LANES], data: &[T]) {
+    let (whole, tail) = data.as_chunks::<LANES>();
+    // A copy, so that the lanes stay in registers: the tail below indexes the array by numbers known at run time only.
+    let mut lanes = *acc;
+    for chunk in whole {
+        for i in 0..LANES {
+            lanes[i] = C::combine(lanes[i], chunk[i]);
+        }
+    }
+    *acc = lanes;
+    for (a, x) in acc.iter_mut().zip(tail) {
+        *a = C::combine(*a, *x);
+    }
+}
+
+#[inline(always)]
+fn halve<T: Copy, C: Combine<T>, const N: usize, const M: usize>(a: [T; N]) -> [T; M] {
+    let mut folded = [C::IDENTITY; M];
+    for i in 0..M {
+        folded[i] = C::combine(a[i], a[i + M]);
+    }
+    folded
+}
+
+#[inline(always)]
+fn fold_body<T: Copy, C: Combine<T>>(lanes: [T; LANES]) -> T {
+    let a: [T; 32] = halve::<T, C, 64, 32>(lanes);
+    let a: [T; 16] = halve::<T, C, 32, 16>(a);
+    let a: [T; 8] = halve::<T, C, 16, 8>(a);
+    let a: [T; 4] = halve::<T, C, 8, 4>(a);
+    let a: [T; 2] = halve::<T, C, 4, 2>(a);
+    C::combine(a[0], a[1])
+}
+
+#[inline(always)]
+fn step_body<T: Copy, C: Combine<T>>(acc: &mut [T], data: &[T]) {
+    if acc.is_empty() {
+        return;
+    }
+    for part in data.chunks(acc.len()) {
+        for (a, x) in acc.iter_mut().zip(part) {
+            *a = C::combine(*a, *x);
+        }
+    }
+}
+
+/// A row shorter than the lanes. Combining with the identity changes nothing for the reducers here, so the fold starts
+/// at the power of two that holds the row.
+#[inline(always)]
+fn short_row<T: Copy, C: Combine<T>>(row: &[T]) -> T {
+    let mut lanes = [C::IDENTITY; LANES];
+    for (a, x) in lanes.iter_mut().zip(row) {
+        *a = C::combine(*a, *x);
+    }
+    let mut half = row.len().next_power_of_two() / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = C::combine(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+#[inline(always)]
+fn rows_body<T: Copy, C: Combine<T>>(data: &[T], n: usize, out: &mut [T]) {
+    debug_assert!(n <= CHUNK);
+    match n {
+        0 => out.fill(C::IDENTITY),
+        1 => {
+            for (o, x) in out.iter_mut().zip(data) {
+                *o = C::combine(C::IDENTITY, *x);
+            }
+        }
+        2 => {
+            for (o, [x, y]) in out.iter_mut().zip(data.as_chunks::<2>().0) {
+                *o = C::combine(C::combine(C::IDENTITY, *x), C::combine(C::IDENTITY, *y));
+            }
+        }
+        3 => {
+            for (o, [x, y, z]) in out.iter_mut().zip(data.as_chunks::<3>().0) {
+                let [x, y, z] = [x, y, z].map(|v| C::combine(C::IDENTITY, *v));
+                *o = C::combine(C::combine(x, z), y);
+            }
+        }
+        4 => {
+            for (o, row) in out.iter_mut().zip(data.as_chunks::<4>().0) {
+                let [x, y, z, w] = row.map(|v| C::combine(C::IDENTITY, v));
+                *o = C::combine(C::combine(x, z), C::combine(y, w));
+            }
+        }
+        5..LANES => {
+            for (o, row) in out.iter_mut().zip(data.chunks_exact(n)) {
+                *o = short_row::<T, C>(row);
+            }
+        }
+        _ => {
+            for (o, row) in out.iter_mut().zip(data.chunks_exact(n)) {
+                let mut lanes = [C::IDENTITY; LANES];
+                lanes_body::<T, C>(&mut lanes, row);
+                *o = fold_body::<T, C>(lanes);
+            }
+        }
+    }
+}
+
+/// Declares the functions of one combiner for one instruction set.
+macro_rules! version {
+    ($t:ty, $c:ty $(, #[$feature:meta])?) => {{
+        $(#[$feature])?
+        unsafe fn lanes(acc: *mut u8, data: *const u8, len: usize) {
+            // SAFETY: the caller gives 64 accumulators and `len` elements that do not overlap.
+            unsafe { lanes_body::<$t, $c>(&mut *acc.cast(), std::slice::from_raw_parts(data.cast(), len)) }
+        }
+        $(#[$feature])?
+        unsafe fn fold(acc: *mut u8) {
+            // SAFETY: the caller gives 64 accumulators.
+            unsafe { *acc.cast::<$t>() = fold_body::<$t, $c>(*acc.cast()) }
+        }
+        $(#[$feature])?
+        unsafe fn step(acc: *mut u8, width: usize, data: *const u8, len: usize) {
+            // SAFETY: the caller gives `width` accumulators and `len` elements that do not overlap.
+            unsafe {
+                step_body::<$t, $c>(
+                    std::slice::from_raw_parts_mut(acc.cast(), width),
+                    std::slice::from_raw_parts(data.cast(), len),
+                );
+            }
+        }
+        $(#[$feature])?
+        unsafe fn rows(data: *const u8, rows: usize, n: usize, out: *mut u8) {
+            // SAFETY: the caller gives `rows * n` elements and `rows` results.
+            unsafe {
+                rows_body::<$t, $c>(
+                    std::slice::from_raw_parts(data.cast(), rows * n),
+                    n,
+                    std::slice::from_raw_parts_mut(out.cast(), rows),
+                );
+            }
+        }
+        BuiltinFns { lanes, fold, step, rows }
+    }};
+}
+
+macro_rules! versions {
+    ($set:expr, $t:ty, $c:ty) => {
+        match $set {
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => {
+                version!($t, $c, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")])
+            }
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => version!($t, $c, #[target_feature(enable = "avx2,fma,f16c")]),
+            #[cfg(not(target_arch = "x86_64"))]
+            InstructionSet::Avx512 | InstructionSet::Avx2 => version!($t, $c),
+            InstructionSet::Baseline => version!($t, $c),
+        }
+    };
+}
+
+struct Sum;
+struct Prod;
+struct Max;
+struct Min;
+struct Any;
+struct All;
+
+macro_rules! float_combiners {
+    ($($t:ty),*) => {$(
+        impl Combine<$t> for Sum {
+            const IDENTITY: $t = 0.0;
+            #[inline(always)]
+            fn combine(a: $t, b: $t) -> $t { a + b }
+        }
+        impl Combine<$t> for Prod {
+            const IDENTITY: $t = 1.0;
+            #[inline(always)]
+            fn combine(a: $t, b: $t) -> $t { a * b }
+        }
+        impl Combine<$t> for Max {
+            const IDENTITY: $t = <$t>::NEG_INFINITY;
+            #[inline(always)]
+            fn combine(a: $t, b: $t) -> $t { math::maximum(a, b) }
+        }
+        impl Combine<$t> for Min {
+            const IDENTITY: $t = <$t>::INFINITY;
+            #[inline(always)]
+            fn combine(a: $t, b: $t) -> $t { math::minimum(a, b) }
+        }
+    )*};
+}
+
+macro_rules! integer_combiners {
+    ($($t:ty),*) => {$(
+        impl Combine<$t> for Sum {
+            const IDENTITY: $t = 0;
+            #[inline(always)]
+            fn combine(a: $t, b: $t) -> $t { a.wrapping_add(b) }
+        }
+        impl Combine<$t> for Prod {
+            const IDENTITY: $t = 1;
+            #[inline(always)]
+            fn combine(a: $t, b: $t) -> $t { a.wrapping_mul(b) }
+        }
+        impl Combine<$t> for Max {
+            const IDENTITY: $t = <$t>::MIN;
+            #[inline(always)]
+            fn combine(a: $t, b: $t) -> $t { if a > b { a } else { b } }
+        }
+        impl Combine<$t> for Min {
+            const IDENTITY: $t = <$t>::MAX;
+            #[inline(always)]
+            fn combine(a: $t, b: $t) -> $t { if a < b { a } else { b } }
+        }
+    )*};
+}
+
+float_combiners!(f32, f64);
+integer_combiners!(i8, i16, i32, i64, u8, u16, u32, u64);
+
+impl Combine<bool> for Any {
+    const IDENTITY: bool = false;
+    #[inline(always)]
+    fn combine(a: bool, b: bool) -> bool {
+        a | b
+    }
+}
+
+impl Combine<bool> for All {
+    const IDENTITY: bool = true;
+    #[inline(always)]
+    fn combine(a: bool, b: bool) -> bool {
+        a & b
+    }
+}
+
+/// The identity of `Max` (`greatest` false: of `Min`) for a dtype of numbers.
+pub(super) fn extreme(dtype: DType, greatest: bool) -> Option<Value> {
+    macro_rules! extreme {
+        ($variant:ident, $low:expr, $high:expr) => {
+            Some(Value::$variant(if greatest { $high } else { $low }))
+        };
+    }
+    match dtype {
+        DType::F32 => extreme!(F32, f32::NEG_INFINITY, f32::INFINITY),
+        DType::F64 => extreme!(F64, f64::NEG_INFINITY, f64::INFINITY),
+        DType::I8 => extreme!(I8, i8::MIN, i8::MAX),
+        DType::I16 => extreme!(I16, i16::MIN, i16::MAX),
+        DType::I32 => extreme!(I32, i32::MIN, i32::MAX),
+        DType::I64 => extreme!(I64, i64::MIN, i64::MAX),
+        DType::U8 => extreme!(U8, u8::MIN, u8::MAX),
+        DType::U16 => extreme!(U16, u16::MIN, u16::MAX),
+        DType::U32 => extreme!(U32, u32::MIN, u32::MAX),
+        DType::U64 => extreme!(U64, u64::MIN, u64::MAX),
+        DType::F16 | DType::Bf16 | DType::F8E4M3 | DType::F8E5M2 | DType::Bool => None,
+    }
+}
+
+impl BuiltinFns {
+    /// The functions and the identity of a reducer over a dtype; `None` if there is none.
+    pub(super) fn new(reducer: &Reducer, dtype: DType, set: InstructionSet) -> Option<(BuiltinFns, Value)> {
+        macro_rules! of_numbers {
+            ($c:ty) => {
+                match dtype {
+                    DType::F32 => versions!(set, f32, $c),
+                    DType::F64 => versions!(set, f64, $c),
+                    DType::I8 => versions!(set, i8, $c),
+                    DType::I16 => versions!(set, i16, $c),
+                    DType::I32 => versions!(set, i32, $c),
+                    DType::I64 => versions!(set, i64, $c),
+                    DType::U8 => versions!(set, u8, $c),
+                    DType::U16 => versions!(set, u16, $c),
+                    DType::U32 => versions!(set, u32, $c),
+                    DType::U64 => versions!(set, u64, $c),
+                    DType::F16 | DType::Bf16 | DType::F8E4M3 | DType::F8E5M2 | DType::Bool => return None,
+                }
+            };
+        }
+        Some(match reducer {
+            Reducer::Sum => (of_numbers!(Sum), Value::I64(0).cast(dtype)),
+            Reducer::Prod => (of_numbers!(Prod), Value::I64(1).cast(dtype)),
+            Reducer::Max => (of_numbers!(Max), extreme(dtype, false)?),
+            Reducer::Min => (of_numbers!(Min), extreme(dtype, true)?),
+            Reducer::Any if dtype == DType::Bool => (versions!(set, bool, Any), Value::Bool(false)),
+            Reducer::All if dtype == DType::Bool => (versions!(set, bool, All), Value::Bool(true)),
+            Reducer::Any | Reducer::All => return None,
+            Reducer::ArgMax | Reducer::ArgMin | Reducer::User { .. } => return None,
+        })
+    }
+}

@@ -1,0 +1,322 @@
+//! Passes over a block of outer positions: sweeps by chunks of the reduction tree, folds, and what follows them.
+
+use super::access::AccessKind;
+use super::geometry::{Block, Orientation};
+use super::prepare::{PassReduction, PassScan, Source};
+use super::reduce::{Components, ReduceExec, Step};
+use super::scan::{scan_columns, scan_rows};
+use super::scratch::{ReductionLayout, components};
+use super::worker::Worker;
+use fuse_ir::schedule::{CHUNK, LANES};
+use fuse_ir::stage::Place;
+
+impl Worker<'_> {
+    /// Outer values that need no reduction.
+    pub(crate) fn run_prologue(&mut self) {
+        let positions = self.outer_positions();
+        let launch = self.launch;
+        for &k in &launch.exec.prologue {
+            self.run_stage(k, &positions);
+        }
+    }
+
+    /// A pass over all reduced positions of the outer block.
+    pub(crate) fn run_pass(&mut self, p: usize) {
+        let chunks = self.launch.geometry.reduced().div_ceil(CHUNK);
+        self.start_scans(p);
+        for chunk in 0..chunks {
+            self.sweep_chunk(p, chunk);
+            if chunks > 1 {
+                self.push_chunk(p, chunk);
+            }
+        }
+        self.finish_reductions(p, chunks);
+        self.run_epilogue(p);
+    }
+
+    /// What follows a sweep: outer values and outer stores.
+    pub(crate) fn run_epilogue(&mut self, p: usize) {
+        let launch = self.launch;
+        let pass = &launch.exec.passes[p];
+        let positions = self.outer_positions();
+        for &k in &pass.epilogue {
+            self.run_stage(k, &positions);
+        }
+        for &s in &pass.outer_stores {
+            let array = self.array(launch.exec.group.stores[s].value);
+            self.store(s, array, &positions);
+        }
+    }
+
+    /// One chunk of a sweep; the reductions of the chunk stand in the tops afterwards.
+    pub(crate) fn sweep_chunk(&mut self, p: usize, chunk: usize) {
+        let launch = self.launch;
+        let (g, steps) = (&launch.geometry, launch.steps);
+        let pass = &launch.exec.passes[p];
+        let end = g.reduced().min((chunk + 1) * CHUNK);
+        for (r, reduction) in pass.reductions.iter().enumerate() {
+            let state = self.reduction_layout(p, r);
+            if !self.is_whole_row(reduction) {
+                // SAFETY: the layout has that many lanes.
+                unsafe {
+                    let lanes = components(self.base, &state.lanes);
+                    reduction.exec.fill_identity(&lanes, 0, reduction.exec.lanes() * self.outer.len);
+                }
+            }
+        }
+        let mut at = chunk * CHUNK;
+        while at < end {
+            let (outer, step) =
+                (self.outer, if g.orientation == Orientation::Columns { steps.a } else { steps.b });
+            let len = step.min(end - at);
+            let block = match g.orientation {
+                Orientation::Columns => {
+                    Block { c: outer.c, a: at, a_len: len, b: outer.start, b_len: outer.len }
+                }
+                Orientation::Plain | Orientation::Rows => {
+                    Block { c: outer.c, a: outer.start, a_len: outer.len, b: at, b_len: len }
+                }
+            };
+            for &k in &pass.sweep {
+                self.run_stage(k, &block);
+            }
+            for (r, reduction) in pass.reductions.iter().enumerate() {
+                self.reduce_block(p, r, reduction, &block);
+            }
+            for (s, scan) in pass.scans.iter().enumerate() {
+                self.scan_block(p, s, scan, &block);
+            }
+            at += len;
+        }
+        for (r, reduction) in pass.reductions.iter().enumerate() {
+            if !self.is_whole_row(reduction) {
+                self.fold_lanes(p, r, reduction);
+            }
+        }
+    }
+
+    /// Whether each row is one chunk and one block, and the reducer has a function for whole rows.
+    fn is_whole_row(&self, reduction: &PassReduction) -> bool {
+        let g = &self.launch.geometry;
+        g.orientation == Orientation::Rows
+            && self.launch.steps.b == g.b
+            && g.b <= CHUNK
+            && matches!(reduction.exec.step, Step::Builtin(_))
+    }
+
+    fn reduction_layout(&self, p: usize, r: usize) -> ReductionLayout {
+        let passes = &self.launch.exec.passes;
+        let before: usize = passes[..p].iter().map(|pass| pass.reductions.len()).sum();
+        self.layout().reductions[before + r]
+    }
+
+    fn reduce_block(&mut self, p: usize, r: usize, reduction: &PassReduction, block: &Block) {
+        let exec = &reduction.exec;
+        let mut data: Components = [std::ptr::null_mut(); super::reduce::MAX_COMPONENTS];
+        let mut row_stride = block.b_len;
+        for (k, &(v, dtype, source)) in reduction.sources.iter().enumerate() {
+            // One source read straight from memory need not be flat: rows one after the other will do.
+            if let (Source::Load(operand), 1) = (source, reduction.sources.len()) {
+                let access = self.launch.access(operand.index());
+                if access.kind == AccessKind::Memory
+                    && !access.dtype.is_narrow_float()
+                    && let Some((at, stride)) = access.flat_rows(self.launch.forms(), block)
+                    && let Ok(stride) = usize::try_from(stride)
+                {
+                    // SAFETY: the bindings vouch for every element that the plan reads.
+                    data[0] = unsafe { access.data.offset(at as isize * dtype.size() as isize) };
+                    row_stride = stride;
+                    continue;
+                }
+            }
+            data[k] = self.input(v, dtype, source, Place::Inner, block);
+        }
+        let state = self.reduction_layout(p, r);
+        // SAFETY: the accumulators are this thread's; the data is a block, row by row.
+        unsafe {
+            let lanes = components(self.base, &state.lanes);
+            match self.launch.geometry.orientation {
+                Orientation::Columns => step_columns(exec, &lanes, &data, row_stride, block),
+                Orientation::Plain | Orientation::Rows => {
+                    if let (true, Step::Builtin(fns)) = (self.is_whole_row(reduction), exec.step) {
+                        let top = components(self.base, &state.top)[0];
+                        let size = exec.dtypes[0].size();
+                        if row_stride == block.b_len || block.a_len == 1 {
+                            (fns.rows)(data[0], block.a_len, block.b_len, top);
+                        } else {
+                            for row in 0..block.a_len {
+                                let from = data[0].add(row * row_stride * size);
+                                (fns.rows)(from, 1, block.b_len, top.add(row * size));
+                            }
+                        }
+                        return;
+                    }
+                    for row in 0..block.a_len {
+                        let acc = exec.offset(&lanes, row * exec.lanes());
+                        let from = exec.offset_data(&data, row * row_stride);
+                        exec.step(&acc, exec.lanes(), &from, block.b_len, block.b as i64, 1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Folds the lanes of every outer position to the tops.
+    fn fold_lanes(&mut self, p: usize, r: usize, reduction: &PassReduction) {
+        let exec = &reduction.exec;
+        let state = self.reduction_layout(p, r);
+        let len = self.outer.len;
+        // SAFETY: the layout has lanes and a top for each outer position.
+        unsafe {
+            let (lanes, top) = (components(self.base, &state.lanes), components(self.base, &state.top));
+            if self.launch.geometry.orientation == Orientation::Columns {
+                exec.fold(&lanes, len);
+                copy(exec, &lanes, &top, len);
+            } else {
+                for row in 0..len {
+                    let row_lanes = exec.offset(&lanes, row * exec.lanes());
+                    exec.fold(&row_lanes, 1);
+                    copy(exec, &row_lanes, &exec.offset(&top, row), 1);
+                }
+            }
+        }
+    }
+
+    /// Combines the tops with the chunks before: a binary counter, so that chunks meet as adjacent pairs.
+    pub(crate) fn push_chunk(&mut self, p: usize, chunk: usize) {
+        let launch = self.launch;
+        for (r, reduction) in launch.exec.passes[p].reductions.iter().enumerate() {
+            let exec = &reduction.exec;
+            let state = self.reduction_layout(p, r);
+            let len = self.outer.len;
+            // SAFETY: the stack has a level for each bit of the number of chunks.
+            unsafe {
+                let (top, stack) = (components(self.base, &state.top), components(self.base, &state.stack));
+                let (mut carry, mut level) = (top, 0);
+                while chunk >> level & 1 == 1 {
+                    let left = exec.offset(&stack, level * len);
+                    exec.combine(&left, len, &carry, len);
+                    carry = left;
+                    level += 1;
+                }
+                copy(exec, &carry, &exec.offset(&stack, level * len), len);
+            }
+        }
+    }
+
+    /// Combines what is left on the stack and puts the results into their arrays.
+    pub(crate) fn finish_reductions(&mut self, p: usize, chunks: usize) {
+        let launch = self.launch;
+        for (r, reduction) in launch.exec.passes[p].reductions.iter().enumerate() {
+            let exec = &reduction.exec;
+            let state = self.reduction_layout(p, r);
+            let len = self.outer.len;
+            // SAFETY: tops, stack and arrays have an element for each outer position.
+            unsafe {
+                let (top, stack) = (components(self.base, &state.top), components(self.base, &state.stack));
+                let mut result = top;
+                match chunks {
+                    0 => exec.fill_identity(&top, 0, len),
+                    1 => {}
+                    _ => {
+                        let mut levels =
+                            (0..usize::BITS).filter(|l| chunks >> l & 1 == 1).map(|l| l as usize);
+                        result = exec.offset(&stack, levels.next().unwrap_or(0) * len);
+                        for level in levels {
+                            let left = exec.offset(&stack, level * len);
+                            exec.combine(&left, len, &result, len);
+                            result = left;
+                        }
+                    }
+                }
+                for &(v, component) in &reduction.results {
+                    let bytes = len * exec.dtypes[component].size();
+                    std::ptr::copy_nonoverlapping(result[component], self.array(v), bytes);
+                }
+            }
+        }
+    }
+
+    /// The tops of a pass's reductions, to be kept or put back.
+    pub(crate) fn tops(&self, p: usize, r: usize) -> Components {
+        // SAFETY: the offsets are those of the layout.
+        unsafe { components(self.base, &self.reduction_layout(p, r).top) }
+    }
+
+    fn start_scans(&mut self, p: usize) {
+        let launch = self.launch;
+        for (s, scan) in launch.exec.passes[p].scans.iter().enumerate() {
+            let bytes = self.outer.len * scan.source.1.size();
+            // SAFETY: the layout has a sum for each outer position; zero bytes are zero of every number.
+            unsafe { std::ptr::write_bytes(self.base.add(self.scan_offset(p, s)), 0, bytes) };
+        }
+    }
+
+    fn scan_offset(&self, p: usize, s: usize) -> usize {
+        let passes = &self.launch.exec.passes;
+        let before: usize = passes[..p].iter().map(|pass| pass.scans.len()).sum();
+        self.layout().scans[before + s]
+    }
+
+    fn scan_block(&mut self, p: usize, s: usize, scan: &PassScan, block: &Block) {
+        let (v, dtype, source) = scan.source;
+        let from = self.input(v, dtype, source, Place::Inner, block);
+        let to = self.row_buffer(scan.value, dtype, block);
+        // SAFETY: source and row buffer hold the block, the sums one element for each outer position.
+        unsafe {
+            let sums = self.base.add(self.scan_offset(p, s));
+            if self.launch.geometry.orientation == Orientation::Columns {
+                scan_columns(dtype, from, to, sums, block.a_len, block.b_len);
+            } else {
+                scan_rows(dtype, from, to, sums, block.a_len, block.b_len);
+            }
+        }
+        for &s in &scan.stores {
+            self.store(s, to, block);
+        }
+    }
+}
+
+/// Combines a block of columns into their lanes: position `r` goes to lane `r % 64`.
+///
+/// # Safety
+/// The lanes are those of the block's columns, the data is the block with rows `row_stride` apart.
+unsafe fn step_columns(
+    exec: &ReduceExec,
+    lanes: &Components,
+    data: &Components,
+    row_stride: usize,
+    block: &Block,
+) {
+    let (columns, rows) = (block.b_len, block.a_len);
+    let first = block.a;
+    // SAFETY: by the contract.
+    unsafe {
+        if exec.lanes() == 1 {
+            for row in 0..rows {
+                let from = exec.offset_data(data, row * row_stride);
+                exec.step(lanes, columns, &from, columns, (first + row) as i64, columns);
+            }
+        } else if row_stride == columns && first % LANES == 0 && rows >= LANES {
+            exec.step(lanes, LANES * columns, data, rows * columns, first as i64, columns);
+        } else if row_stride == columns && first % LANES + rows <= LANES {
+            let acc = exec.offset(lanes, first % LANES * columns);
+            exec.step(&acc, rows * columns, data, rows * columns, first as i64, columns);
+        } else {
+            for row in 0..rows {
+                let acc = exec.offset(lanes, (first + row) % LANES * columns);
+                let from = exec.offset_data(data, row * row_stride);
+                exec.step(&acc, columns, &from, columns, (first + row) as i64, columns);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The arrays have `len` elements and do not overlap.
+unsafe fn copy(exec: &ReduceExec, from: &Components, to: &Components, len: usize) {
+    for (k, dtype) in exec.dtypes.iter().enumerate() {
+        // SAFETY: by the contract.
+        unsafe { std::ptr::copy_nonoverlapping(from[k], to[k], len * dtype.size()) };
+    }
+}
