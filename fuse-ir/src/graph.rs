@@ -16,6 +16,9 @@ mod verify;
 
 mod display;
 
+mod simplify;
+
+pub use simplify::simplify_graph;
 pub use verify::verify_graph;
 
 pub(crate) use verify::infer_type;

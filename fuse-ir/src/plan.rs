@@ -8,14 +8,22 @@ mod collapse;
 
 mod greedy;
 
+mod exact;
+
+mod horizontal;
+
 mod finish;
+
+mod decide;
 
 mod kernel;
 
 mod display;
 
+mod json;
+
 pub use display::PlanDisplay;
-pub use kernel::{PlanError, PlanOptions, plan_kernel, plan_unfused};
+pub use kernel::{PlanError, PlanOptions, compare_with_best, plan_kernel, plan_unfused};
 
 use crate::dtype::DType;
 use crate::id::{AxisId, GroupId, NodeId, ParamId};
@@ -87,6 +95,18 @@ pub enum Refusal {
     Slower,
     /// Reads and writes of one buffer disagree on positions.
     InPlaceHazard,
+}
+
+impl Refusal {
+    /// Whether a limit of a launch was the reason.
+    pub fn is_limit(self) -> bool {
+        match self {
+            Refusal::Registers | Refusal::Parameters | Refusal::CodeSize => true,
+            Refusal::Materialized | Refusal::Cycle | Refusal::IncompleteReduction => false,
+            Refusal::DifferentAxes | Refusal::IndexMismatch | Refusal::LostParallelism => false,
+            Refusal::Recomputation | Refusal::Slower | Refusal::InPlaceHazard => false,
+        }
+    }
 }
 
 /// What became of a candidate merge, and why.

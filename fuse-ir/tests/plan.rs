@@ -2,5 +2,8 @@
 
 mod plan {
     mod build;
+    mod check;
     mod patterns;
+    mod refusals;
+    mod search;
 }

@@ -103,6 +103,7 @@ pub const ALL: &[&str] = &[
     "mutable_parameter_not_assigned",
     "mutable_parameter_of_composite",
     "name_of_axis",
+    "narrow_constant",
     "narrow_float_in_scalar",
     "narrow_value_in_scalar",
     "narrowing_store",

@@ -3,6 +3,7 @@
 use super::check::Surroundings;
 use super::{FnSource, ScalarItems};
 use crate::diagnostic::{Diagnostics, Place, messages};
+use crate::prelude::name_in_f64;
 use syn::visit::Visit;
 
 /// The functions that a body calls by name, with the places of the names. Methods are not among them.
@@ -67,21 +68,35 @@ impl Order<'_, '_> {
         let source = self.sources[index];
         for (path, place) in called_functions(source.item) {
             let Some(key) = (Surroundings { items, scope: &source.scope }).callee(&path) else { continue };
-            let Some(next) = self.sources.iter().position(|source| source.name == key) else { continue };
-            if self.state[next] == State::Open {
-                let start = self.open.iter().position(|&open| open == next).unwrap_or(0);
-                let cycle: Vec<&str> =
-                    self.open[start..].iter().map(|&open| self.sources[open].name.as_str()).collect();
-                diagnostics.report(messages::recursive_op(place, &cycle));
-                for name in cycle {
-                    items.by_name.remove(name);
-                    items.poisoned.insert(name.to_string());
+            // Which precision of a prelude's op is meant is known when types are; both come before.
+            for key in [name_in_f64(&key), key] {
+                let next = self.sources.iter().position(|source| source.name == key);
+                if let Some(next) = next {
+                    self.visit_callee(next, place, items, diagnostics);
                 }
             }
-            self.visit_after_callees(next, items, diagnostics);
         }
         self.open.pop();
         self.state[index] = State::Done;
         self.sorted.push(index);
+    }
+    fn visit_callee(
+        &mut self,
+        next: usize,
+        place: Place,
+        items: &mut ScalarItems,
+        diagnostics: &mut Diagnostics,
+    ) {
+        if self.state[next] == State::Open {
+            let start = self.open.iter().position(|&open| open == next).unwrap_or(0);
+            let cycle: Vec<&str> =
+                self.open[start..].iter().map(|&open| self.sources[open].name.as_str()).collect();
+            diagnostics.report(messages::recursive_op(place, &cycle));
+            for name in cycle {
+                items.by_name.remove(name);
+                items.poisoned.insert(name.to_string());
+            }
+        }
+        self.visit_after_callees(next, items, diagnostics);
     }
 }

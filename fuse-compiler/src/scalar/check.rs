@@ -8,14 +8,16 @@ mod call;
 mod expression;
 mod pattern;
 
-use super::method::Class;
+pub(super) use call::copy_name;
+
+use super::method::{Class, edit_distance};
 use super::signature::read_type;
 use super::tree::{Body, Kind, Local, LocalId, Node, Rewrite, Rewrites, Statement};
 use super::types::{TypeId, TypeTable};
 use super::{ScalarItems, ScalarType};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place, Reported, messages};
 use fuse_ir::dtype::{DType, Value};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a body can refer to.
 #[derive(Clone, Copy)]
@@ -95,6 +97,7 @@ struct Checker<'a> {
     rewrites: BTreeMap<usize, (Rewrite, TypeId)>,
     /// Those of constants within the body, whose types are known.
     const_rewrites: Rewrites,
+    called: BTreeSet<String>,
     failed: Option<Reported>,
 }
 
@@ -109,6 +112,7 @@ impl<'a> Checker<'a> {
             requirements: Vec::new(),
             rewrites: BTreeMap::new(),
             const_rewrites: Rewrites::new(),
+            called: BTreeSet::new(),
             failed: None,
         }
     }
@@ -142,7 +146,8 @@ impl<'a> Checker<'a> {
             let dtype = self.types.resolve_scalar(ty).unwrap_or(DType::Bool);
             rewrites.insert(address, (rewrite, dtype));
         }
-        Ok(Body { types: self.types, locals: self.locals, parameters, value, rewrites })
+        let (types, locals, called) = (self.types, self.locals, self.called);
+        Ok(Body { types, locals, parameters, value, rewrites, called })
     }
 
     fn report(&mut self, diagnostic: Diagnostic) -> Reported {
@@ -201,6 +206,12 @@ impl<'a> Checker<'a> {
 
     fn lookup(&self, name: &str) -> Option<Binding> {
         self.scopes.iter().rev().find_map(|scope| scope.get(name).copied())
+    }
+
+    /// The variable or constant whose name is most like this one.
+    fn similar_value(&self, name: &str) -> Option<String> {
+        let locals = self.scopes.iter().flat_map(|scope| scope.keys());
+        closest_name(name, locals.chain(self.surroundings.items.consts.keys()).map(String::as_str))
     }
 
     /// The value of a constant of the body or of the block.
@@ -333,6 +344,15 @@ pub(super) fn address(expr: &syn::Expr) -> usize {
 /// Whether a `use` brings std's names, which a body has without it.
 pub(super) fn is_std_import(item: &syn::ItemUse) -> bool {
     matches!(&item.tree, syn::UseTree::Path(path) if path.ident == "std" || path.ident == "core")
+}
+
+/// The candidate that a name may be a slip for: one letter in three may differ.
+fn closest_name<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    candidates
+        .map(|candidate| (edit_distance(candidate, name), candidate))
+        .filter(|(distance, _)| *distance <= name.len().min(9) / 3)
+        .min()
+        .map(|(_, candidate)| candidate.to_string())
 }
 
 /// The place of the value that a node gives: of a block its tail.

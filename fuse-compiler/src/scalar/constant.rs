@@ -2,7 +2,7 @@
 
 use super::check::{Surroundings, check_constant};
 use super::generate::generate_function;
-use super::signature::read_type;
+use super::signature::{narrow_float, read_type};
 use super::tree::{Body, Rewrites};
 use super::{Constant, ScalarItems, ScalarType};
 use crate::diagnostic::{Diagnostics, Place, Reported, messages};
@@ -105,6 +105,9 @@ pub(super) fn evaluate_const_item(
     item: &syn::ItemConst,
     diagnostics: &mut Diagnostics,
 ) -> Result<(Value, Rewrites), Reported> {
+    if let Some(dtype) = narrow_float(&item.ty) {
+        return Err(diagnostics.report(messages::narrow_constant(Place::of(&item.ty), dtype)));
+    }
     let ty = match size_type(&item.ty) {
         Some(dtype) => ScalarType::Scalar(dtype),
         None => read_type(&item.ty, diagnostics)?,

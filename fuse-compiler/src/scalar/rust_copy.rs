@@ -4,15 +4,15 @@
 //! that std lacks are the runtime's, and float constants are found without an import. The copy is public as the user
 //! declared it, and the oracle of the op's tests.
 
-use super::check::{Surroundings, address, check_constant, check_function, is_std_import};
+use super::check::{Surroundings, address, check_constant, check_function, copy_name, is_std_import};
 use super::signature::{narrow_float, read_signature, read_type};
 use super::tree::{Rewrite, Rewrites};
-use super::{FnSource, Origin, ScalarItems, called_functions};
-use crate::diagnostic::Diagnostics;
+use super::{FnSource, Origin, ScalarItems};
+use crate::diagnostic::{Diagnostics, Reported};
 use fuse_ir::dtype::DType;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use syn::parse_quote_spanned;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
@@ -27,16 +27,20 @@ pub fn emit_op(
     items: &ScalarItems,
     fuse: &TokenStream,
 ) -> TokenStream {
-    let Ok(mut item) = rewrite_op(source, items, fuse) else { return emit_signature(source.item) };
-    let mut prelude = Vec::new();
-    collect_prelude(source, sources, items, &mut prelude, &mut BTreeSet::new());
-    let copies = prelude.iter().filter_map(|callee| {
-        let mut item = rewrite_op(callee, items, fuse).ok()?;
-        item.vis = syn::Visibility::Inherited;
-        Some(syn::Stmt::Item(syn::Item::Fn(item)))
-    });
-    item.block.stmts.splice(0..0, copies);
-    let allow = lint_levels(source.item.sig.ident.span());
+    let Ok((mut item, called)) = rewrite_op(source, items, fuse) else { return emit_signature(source.item) };
+    let mut open: Vec<String> = called.into_iter().collect();
+    let mut copies = BTreeMap::new();
+    while let Some(key) = open.pop() {
+        let callee = sources.iter().find(|other| other.name == key && other.origin == Origin::Prelude);
+        let Some(callee) = callee.filter(|_| !copies.contains_key(&key)) else { continue };
+        let Ok((mut copy, called)) = rewrite_op(callee, items, fuse) else { continue };
+        copy.vis = syn::Visibility::Inherited;
+        copy.sig.ident = ident(&copy_name(&key), copy.sig.ident.span());
+        copies.insert(key, syn::Stmt::Item(syn::Item::Fn(copy)));
+        open.extend(called);
+    }
+    item.block.stmts.splice(0..0, copies.into_values());
+    let allow = lint_levels();
     quote!(#allow #item)
 }
 
@@ -63,24 +67,27 @@ pub fn emit_const(item: &syn::ItemConst, items: &ScalarItems) -> TokenStream {
             | Rewrite::WrappingShift { .. }
             | Rewrite::Method { .. }
             | Rewrite::Function { .. }
+            | Rewrite::Callee { .. }
             | Rewrite::RoundTo(_) => false,
         });
         Rewriter { rewrites: &rewrites, fuse: &TokenStream::new() }.visit_expr_mut(&mut copy.expr);
     }
-    let allow = lint_levels(item.ident.span());
+    let allow = lint_levels();
     quote!(#allow #copy)
 }
 
 /// The lints of a copy: the user did not write it as it stands, and Clippy's advice would change what NaN does.
-fn lint_levels(span: Span) -> TokenStream {
-    quote_spanned!(span=> #[allow(clippy::all, dead_code, non_local_definitions, unused_braces, unused_parens)])
+fn lint_levels() -> TokenStream {
+    // At a place of the macro's own, so that lints about `allow` do not meet it.
+    quote_spanned!(Span::mixed_site()=> #[allow(clippy::all, dead_code, non_local_definitions, unused_braces, unused_parens)])
 }
 
+/// The copy of one op, and the keys of the ops that it calls.
 fn rewrite_op(
     source: &FnSource<'_>,
     items: &ScalarItems,
     fuse: &TokenStream,
-) -> Result<syn::ItemFn, crate::diagnostic::Reported> {
+) -> Result<(syn::ItemFn, BTreeSet<String>), Reported> {
     let mut ignored = Diagnostics::new();
     let mut item = source.item.clone();
     StripImports.visit_block_mut(&mut item.block);
@@ -89,24 +96,7 @@ fn rewrite_op(
     let surroundings = Surroundings { items, scope: &source.scope };
     let body = check_function(surroundings, &item, &parameters, &result, &mut ignored)?;
     Rewriter { rewrites: &body.rewrites, fuse }.visit_block_mut(&mut item.block);
-    Ok(item)
-}
-
-/// The ops of the prelude that an op calls, directly or not.
-fn collect_prelude<'a>(
-    source: &FnSource<'_>,
-    sources: &'a [FnSource<'a>],
-    items: &ScalarItems,
-    found: &mut Vec<&'a FnSource<'a>>,
-    seen: &mut BTreeSet<String>,
-) {
-    for (path, _) in called_functions(source.item) {
-        let Some(key) = (Surroundings { items, scope: &source.scope }).callee(&path) else { continue };
-        let callee = sources.iter().find(|other| other.name == key && other.origin == Origin::Prelude);
-        let Some(callee) = callee.filter(|callee| seen.insert(callee.name.clone())) else { continue };
-        found.push(callee);
-        collect_prelude(callee, sources, items, found, seen);
-    }
+    Ok((item, body.called))
 }
 
 /// The function without its body; types that Rust has not are written as what they widen to.
@@ -191,6 +181,11 @@ impl Rewriter<'_> {
             Rewrite::Function { name } => {
                 let (span, operands) = call_parts(expr)?;
                 Some(self.runtime_call(name, span, operands))
+            }
+            Rewrite::Callee { name } => {
+                let (span, operands) = call_parts(expr)?;
+                let name = ident(name, span);
+                Some(parse_quote_spanned!(span=> #name(#operands)))
             }
             Rewrite::FloatConstant { name } => {
                 let (module, name) = (ident(dtype.name(), expr.span()), ident(name, expr.span()));

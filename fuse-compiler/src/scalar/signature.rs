@@ -25,8 +25,11 @@ pub(super) fn read_type(ty: &syn::Type, diagnostics: &mut Diagnostics) -> Result
                 None => Err(diagnostics.report(messages::unsupported_scalar_type(Place::of(ty), &name))),
             }
         }
-        other => Err(diagnostics
-            .report(messages::unsupported_scalar_type(Place::of(other), &quote::quote!(#other).to_string()))),
+        other => {
+            // Tokens print with spaces around each that the user did not write.
+            let name = quote::quote!(#other).to_string().replace("& ", "&").replace(" :: ", "::");
+            Err(diagnostics.report(messages::unsupported_scalar_type(Place::of(other), &name)))
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::types::{TypeId, TypeTable};
 use crate::diagnostic::Place;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::scalar::ScalarOp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A variable that the user declared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -28,6 +28,8 @@ pub(super) struct Body {
     pub(super) parameters: Vec<Pattern>,
     pub(super) value: Node,
     pub(super) rewrites: Rewrites,
+    /// The keys of the ops that it calls.
+    pub(super) called: BTreeSet<String>,
 }
 
 /// What the Rust copy writes differently, by the address of the [`syn::Expr`], with the dtype that it concerns.
@@ -44,6 +46,8 @@ pub(super) enum Rewrite {
     Method { method: &'static Method },
     /// A function of the runtime.
     Function { name: &'static str },
+    /// An op that is known to the copy by another name than the call's.
+    Callee { name: String },
     /// A float constant that was found without an import.
     FloatConstant { name: String },
     /// A constant that is declared as a size, cast.

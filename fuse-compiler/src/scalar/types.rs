@@ -137,6 +137,11 @@ impl TypeTable {
         matches!(self.slot(ty), Slot::Poisoned)
     }
 
+    /// Whether it is known to be this scalar.
+    pub(super) fn is_known(&self, ty: TypeId, dtype: DType) -> bool {
+        matches!(self.slot(ty), Slot::Known(known) if *known == dtype)
+    }
+
     /// Whether it is a literal's, of whatever width.
     pub(super) fn is_open_literal(&self, ty: TypeId) -> bool {
         matches!(self.slot(ty), Slot::Integer | Slot::Float)

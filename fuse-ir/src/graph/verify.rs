@@ -52,7 +52,11 @@ fn verify_interface(kernel: &Kernel) -> Result<(), String> {
                     AxisSource::Derived(e) => uses_extent(e, id),
                     AxisSource::Shape | AxisSource::Host(_) | AxisSource::Static(_) => false,
                 });
-                if in_shape || checked || in_equation { Ok(()) } else { Err("no parameter has it".to_owned()) }
+                if in_shape || checked || in_equation {
+                    Ok(())
+                } else {
+                    Err("no parameter has it".to_owned())
+                }
             }
             AxisSource::Host(p) => match kernel.params.get(p.index()).map(|p| &p.kind) {
                 Some(ParamKind::Axis { axis }) if *axis == id => Ok(()),

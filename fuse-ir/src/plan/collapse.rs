@@ -91,7 +91,7 @@ fn split_stores(problem: &Problem<'_>, partition: &mut Partition, roots: &[Root]
 }
 
 /// The nodes that reach memory at first.
-fn find_anchors(problem: &Problem<'_>, start: Start) -> Vec<bool> {
+pub(super) fn find_anchors(problem: &Problem<'_>, start: Start) -> Vec<bool> {
     let kernel = problem.kernel;
     let count = kernel.nodes.len();
     let mut is_output = vec![false; count];
@@ -176,10 +176,16 @@ fn add_to_cluster(problem: &Problem<'_>, cluster: &mut Cluster, id: NodeId, own:
                 }
                 cluster.tensors.insert(operand);
             }
-            Op::Scalar(_) => drop(cluster.tensors.insert(operand)),
+            Op::Scalar(_) => {
+                cluster.tensors.insert(operand);
+            }
             Op::Constant(_) | Op::Extent(_) => {}
-            Op::Map { .. } | Op::View { .. } | Op::Reduce { .. } => drop(cluster.live.insert(operand)),
-            Op::CumSum { .. } | Op::Materialize { .. } => drop(cluster.live.insert(operand)),
+            Op::Map { .. } | Op::View { .. } | Op::Reduce { .. } => {
+                cluster.live.insert(operand);
+            }
+            Op::CumSum { .. } | Op::Materialize { .. } => {
+                cluster.live.insert(operand);
+            }
         }
     }
 }

@@ -251,7 +251,9 @@ pub fn operand_elements(kernel: &Kernel, sizes: &Sizes, map: &IndexMap) -> u64 {
     let mut indirect = false;
     for (_, e) in &map.indices {
         e.for_each_leaf(&mut |leaf| match leaf {
-            IndexExpr::Index(a) => drop(axes.insert(*a)),
+            IndexExpr::Index(a) => {
+                axes.insert(*a);
+            }
             IndexExpr::Indirect(_) => indirect = true,
             _ => {}
         });
@@ -338,27 +340,21 @@ pub fn count_live_values(target: &Target, group: &ScheduledGroup) -> u32 {
     let wide = target.registers > 0;
     let mut greatest = 0;
     for pass in &group.passes {
-        let mut last_use: BTreeMap<ValueId, usize> = BTreeMap::new();
+        let end = pass.values.len();
+        let mut last_use: Vec<Option<usize>> = vec![None; group.values.len()];
         for (k, v) in pass.values.iter().enumerate() {
             for read in group.reads(*v) {
-                last_use.insert(read, k);
+                last_use[read.index()] = Some(k);
             }
         }
-        let end = pass.values.len();
-        for r in &pass.reductions {
-            for source in group.reads(*r) {
-                last_use.insert(source, end);
-            }
-        }
-        let mut ends = vec![0u32; end + 1];
+        // A value that only a store or a reduction reads is consumed where it is made.
+        let mut ends = vec![0u32; end];
         let mut live = 0u32;
         for (k, v) in pass.values.iter().enumerate() {
             let size = if wide && group.value(*v).dtype.compute().size() == 8 { 2 } else { 1 };
             live += size;
             greatest = greatest.max(live);
-            // A value that only a store or a reduction reads is consumed where it is made.
-            let until = last_use.get(v).copied().unwrap_or(k);
-            ends[if until == end { k } else { until }] += size;
+            ends[last_use[v.index()].unwrap_or(k)] += size;
             live -= ends[k];
         }
     }

@@ -4,18 +4,16 @@ use crate::graph::Kernel;
 use crate::id::{AxisId, GroupId, TempId};
 use crate::index_map::polynomial::{ExtentFacts, Polynomial};
 use crate::index_map::{Extent, IndexExpr, IndexMap};
-use crate::plan::cost::map_operations;
+use crate::plan::cost::{map_operations, price_group};
+use crate::plan::decide::explain_partition;
+use crate::plan::horizontal::join_launches;
 use crate::plan::partition::{Partition, Problem};
 use crate::plan::{Launch, Plan, Temp};
 use crate::schedule::{BodyOp, BufferRef, Level, Operand, ScheduledGroup};
 use std::collections::BTreeMap;
 
-/// The groups of a partition in an order in which they can be launched, with final names.
-pub(super) fn name_groups(
-    problem: &Problem<'_>,
-    partition: &Partition,
-) -> Option<(Vec<ScheduledGroup>, Vec<usize>, Vec<Temp>)> {
-    let order = partition.launch_order(problem)?;
+/// The groups of a partition in the given order of slots, with final names, and the temps between them.
+fn name_groups(partition: &Partition, order: &[usize]) -> Option<(Vec<ScheduledGroup>, Vec<Temp>)> {
     let mut temps: Vec<Temp> = Vec::new();
     let mut names: BTreeMap<TempId, TempId> = BTreeMap::new();
     let mut groups = Vec::with_capacity(order.len());
@@ -40,22 +38,53 @@ pub(super) fn name_groups(
         }
         groups.push(group);
     }
-    Some((groups, order, temps))
+    Some((groups, temps))
+}
+
+/// Counts of something at every position of some axes: sums of products of extents, before they are an expression.
+#[derive(Default)]
+struct Counts {
+    by_axes: BTreeMap<Vec<AxisId>, i64>,
+}
+
+impl Counts {
+    fn add(&mut self, axes: impl IntoIterator<Item = AxisId>, count: i64) {
+        let mut axes: Vec<AxisId> = axes.into_iter().collect();
+        axes.sort();
+        *self.by_axes.entry(axes).or_default() += count;
+    }
+
+    fn to_extent(&self, extents: &ExtentFacts) -> Extent {
+        let mut sum = Polynomial::default();
+        for (axes, count) in &self.by_axes {
+            let positions = axes.iter().fold(Polynomial::constant(1), |p, a| p.times(&extents.extent(*a)));
+            sum = sum.plus(&positions, *count);
+        }
+        sum.to_expr()
+    }
+}
+
+/// The axes over which a value of that level is computed.
+fn level_axes(group: &ScheduledGroup, level: Level) -> Vec<AxisId> {
+    match level {
+        Level::Uniform => Vec::new(),
+        Level::Outer => group.outer.clone(),
+        Level::Inner => group.outer.iter().chain(&group.reduced).copied().collect(),
+    }
 }
 
 /// Bytes that groups read and write over memory.
-pub(super) fn sum_bytes(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
-    let extents = &problem.facts.extents;
-    let mut sum = Polynomial::default();
+fn sum_bytes(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
+    let mut sum = Counts::default();
     for group in groups {
-        let mut buffers: BTreeMap<BufferRef, Vec<Polynomial>> = BTreeMap::new();
+        let mut buffers: BTreeMap<BufferRef, (i64, Vec<Vec<AxisId>>)> = BTreeMap::new();
         for operand in &group.operands {
             let Operand::Buffer { buffer, dtype, map } = operand else { continue };
-            let size = Polynomial::constant(dtype.size() as i64);
-            let whole = product(extents, map.indices.iter().map(|(a, _)| *a)).times(&size);
-            let part = read_axes(map).map(|axes| product(extents, axes).times(&size));
-            let part = part.unwrap_or_else(|| whole.clone());
-            let parts = buffers.entry(*buffer).or_default();
+            let mut whole: Vec<AxisId> = map.indices.iter().map(|(a, _)| *a).collect();
+            whole.sort();
+            let mut part = read_axes(map).unwrap_or_else(|| whole.clone());
+            part.sort();
+            let (_, parts) = buffers.entry(*buffer).or_insert((dtype.size() as i64, Vec::new()));
             // The whole of a buffer is read once, however many loads there are.
             if part == whole {
                 *parts = vec![whole];
@@ -63,23 +92,21 @@ pub(super) fn sum_bytes(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Ext
                 parts.push(part);
             }
         }
-        for part in buffers.values().flatten() {
-            sum = sum.plus(part, 1);
+        for (size, parts) in buffers.into_values() {
+            parts.into_iter().for_each(|part| sum.add(part, size));
         }
         for store in &group.stores {
-            let count = positions(extents, group, group.value(store.value).level);
-            sum = sum.plus(&count, store.dtype.size() as i64);
+            sum.add(level_axes(group, group.value(store.value).level), store.dtype.size() as i64);
         }
     }
-    sum.to_expr()
+    sum.to_extent(&problem.facts.extents)
 }
 
 /// Scalar operations of groups; casts are none, each step of a reduction is one.
-pub(super) fn sum_operations(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
+fn sum_operations(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
     let kernel = problem.kernel;
-    let mut sum = Polynomial::default();
+    let mut sum = Counts::default();
     for group in groups {
-        let at = |level| positions(&problem.facts.extents, group, level);
         let mut counts: BTreeMap<Level, i64> = BTreeMap::new();
         let sweeps = group.passes.iter().flat_map(|p| p.values.iter().chain(&p.epilogue));
         for v in group.prologue.iter().chain(sweeps) {
@@ -95,22 +122,10 @@ pub(super) fn sum_operations(problem: &Problem<'_>, groups: &[ScheduledGroup]) -
         let steps: usize = group.passes.iter().map(|p| p.reductions.len()).sum();
         *counts.entry(Level::Inner).or_default() += steps as i64;
         for (level, count) in counts {
-            sum = sum.plus(&at(level), count);
+            sum.add(level_axes(group, level), count);
         }
     }
-    sum.to_expr()
-}
-
-fn product(extents: &ExtentFacts, axes: impl IntoIterator<Item = AxisId>) -> Polynomial {
-    axes.into_iter().fold(Polynomial::constant(1), |p, a| p.times(&extents.extent(a)))
-}
-
-fn positions(extents: &ExtentFacts, group: &ScheduledGroup, level: Level) -> Polynomial {
-    match level {
-        Level::Uniform => Polynomial::constant(1),
-        Level::Outer => product(extents, group.outer.iter().copied()),
-        Level::Inner => product(extents, group.outer.iter().chain(&group.reduced).copied()),
-    }
+    sum.to_extent(&problem.facts.extents)
 }
 
 /// The domain axes whose positions a load distinguishes, if each index reads one of its own; `None` if loads of several
@@ -133,26 +148,71 @@ fn read_axes(map: &IndexMap) -> Option<Vec<AxisId>> {
     Some(axes)
 }
 
-/// A plan without decisions.
-pub(super) fn finish_plan(problem: &Problem<'_>, partition: &Partition, unfused: &Partition) -> Option<Plan> {
+/// What is done beyond naming groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Detail {
+    /// Every group is a launch, nothing is explained.
+    Bare,
+    /// Small independent groups share a launch where it pays; every decision is explained.
+    Joined,
+    /// The same, but groups share a launch wherever it is legal.
+    Forced,
+}
+
+/// The plan of a partition; `None` if its groups depend on one another in a circle.
+pub(super) fn finish_plan(
+    problem: &Problem<'_>,
+    partition: &Partition,
+    unfused: &Partition,
+    detail: Detail,
+) -> Option<Plan> {
     let kernel: &Kernel = problem.kernel;
-    let (groups, _, temps) = name_groups(problem, partition)?;
-    let (separate, _, _) = name_groups(problem, unfused)?;
+    let (mut launches, mut decisions) = (Vec::new(), Vec::new());
+    if detail != Detail::Bare {
+        decisions = explain_partition(problem, partition);
+        let order = partition.launch_order(problem)?;
+        let joined = join_launches(problem, partition, &order, detail == Detail::Forced);
+        launches = joined.0;
+        decisions.extend(joined.1);
+    }
+    let order = match launches.is_empty() {
+        true => partition.launch_order(problem)?,
+        false => launches.concat(),
+    };
+    let (groups, temps) = name_groups(partition, &order)?;
+    let (separate, _) = name_groups(unfused, &unfused.launch_order(problem)?)?;
     let launches_unfused = separate.iter().map(ScheduledGroup::launches).sum();
+    let (bytes, flops, in_place) =
+        (sum_bytes(problem, &groups), sum_operations(problem, &groups), list_in_place(&groups));
+    let mut left = groups.into_iter();
+    let launches: Vec<Launch> = match launches.is_empty() {
+        true => left.map(|g| Launch { parts: vec![g] }).collect(),
+        false => launches.iter().map(|l| Launch { parts: left.by_ref().take(l.len()).collect() }).collect(),
+    };
     Some(Plan {
         kernel: kernel.name.clone(),
         target: problem.target.name.clone(),
         assumed: problem.sizes.all(),
-        bytes: sum_bytes(problem, &groups),
+        bytes,
         bytes_unfused: sum_bytes(problem, &separate),
         launches_unfused,
-        flops: sum_operations(problem, &groups),
-        in_place: list_in_place(&groups),
-        launches: groups.into_iter().map(|g| Launch { parts: vec![g] }).collect(),
+        flops,
+        in_place,
+        launches,
         temps,
-        decisions: Vec::new(),
+        decisions,
         over_best: None,
     })
+}
+
+/// Modelled seconds of a plan: the work of all groups and the start of every launch.
+pub(super) fn plan_seconds(problem: &Problem<'_>, plan: &Plan) -> f64 {
+    let start = problem.target.launch;
+    let work = plan.groups().map(|g| {
+        let price = price_group(problem.kernel, problem.target, problem.sizes, g);
+        price.seconds - f64::from(g.launches()) * start
+    });
+    work.sum::<f64>() + f64::from(plan.launch_count()) * start
 }
 
 /// Parameters that a group overwrites at the positions at which it reads them.

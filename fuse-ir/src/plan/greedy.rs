@@ -6,6 +6,7 @@
 //! `O(n)` for each candidate whose groups changed, and `O(c)` for the rest.
 
 use crate::id::NodeId;
+use crate::plan::cost::value_weight;
 use crate::plan::partition::{Group, Partition, Problem};
 use crate::schedule::build::{Refused, Root};
 use crate::schedule::{BufferRef, Operand};
@@ -24,20 +25,38 @@ pub(super) enum Move {
 /// What counts as saved: less is noise of the arithmetic.
 const LEAST_GAIN: f64 = 1e-12;
 
+/// Groups above which a round makes every move that still pays when its turn comes, not only the best.
+const SMALL: usize = 16;
+
+/// Simple operations above which a value of a large graph is not computed again.
+const DEAR_WEIGHT: u64 = 12;
+
+/// What is remembered of a candidate: the state of its groups when it was priced, and the seconds it saves. A move that
+/// breaks a limit of a launch is not priced again: groups only grow.
+struct Priced {
+    stamp: u64,
+    gain: f64,
+    over_limit: bool,
+}
+
 /// Improves a partition until no move saves time.
 pub(super) fn improve(problem: &Problem<'_>, partition: Partition) -> Partition {
     let mut partition = partition;
     let mut versions = vec![0u32; partition.groups.len()];
-    let mut gains: HashMap<Move, (u64, f64)> = HashMap::new();
+    let mut prices: HashMap<Move, Priced> = HashMap::new();
     loop {
         let mut ranked: Vec<(f64, Move)> = Vec::new();
         for candidate in list_moves(problem, &partition) {
             let stamp = stamp_of(problem, &partition, &versions, candidate);
-            let gain = match gains.get(&candidate) {
-                Some((at, gain)) if *at == stamp => *gain,
-                _ => {
-                    let gain = gain_of(problem, &partition, candidate).unwrap_or(f64::NEG_INFINITY);
-                    gains.insert(candidate, (stamp, gain));
+            let known = prices.get(&candidate).filter(|p| p.stamp == stamp || p.over_limit);
+            let gain = match known {
+                Some(priced) => priced.gain,
+                None => {
+                    let (gain, over_limit) = match gain_of(problem, &partition, candidate) {
+                        Ok(gain) => (gain, false),
+                        Err(refused) => (f64::NEG_INFINITY, refused.refusal.is_limit()),
+                    };
+                    prices.insert(candidate, Priced { stamp, gain, over_limit });
                     gain
                 }
             };
@@ -46,17 +65,60 @@ pub(super) fn improve(problem: &Problem<'_>, partition: Partition) -> Partition 
             }
         }
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let next = ranked.iter().find_map(|(_, m)| apply(problem, &partition, *m).ok());
-        let Some(next) = next else { return partition };
-        for (k, version) in versions.iter_mut().enumerate() {
-            let same = match (&partition.groups[k], &next.groups[k]) {
-                (Some(a), Some(b)) => Rc::ptr_eq(&a.lowered, &b.lowered),
-                (None, None) => true,
-                (Some(_), None) | (None, Some(_)) => false,
+        let one_only = partition.live().count() <= SMALL;
+        let mut home: Vec<usize> = (0..partition.groups.len()).collect();
+        let mut moved = false;
+        for (_, candidate) in ranked {
+            // Where an earlier move of this round has changed a group the gain is checked again.
+            let Some(candidate) = resolve(candidate, &home) else { continue };
+            let next = match apply(problem, &partition, candidate) {
+                Ok(next) if partition.price().seconds - next.price().seconds > LEAST_GAIN => next,
+                Ok(_) | Err(_) => continue,
             };
-            *version += u32::from(!same);
+            for (k, version) in versions.iter_mut().enumerate() {
+                let same = match (&partition.groups[k], &next.groups[k]) {
+                    (Some(a), Some(b)) => Rc::ptr_eq(&a.lowered, &b.lowered),
+                    (None, None) => true,
+                    (Some(_), None) | (None, Some(_)) => false,
+                };
+                *version += u32::from(!same);
+            }
+            partition = next;
+            moved = true;
+            if let Move::Merge(a, b) = candidate {
+                home.iter_mut().filter(|h| **h == a).for_each(|h| *h = b);
+            }
+            if one_only {
+                break;
+            }
         }
-        partition = next;
+        if !moved {
+            return partition;
+        }
+    }
+}
+
+/// A move in terms of the groups that there are after others; `None` if it is made already.
+fn resolve(change: Move, home: &[usize]) -> Option<Move> {
+    match change {
+        Move::Merge(a, b) => {
+            let (a, b) = (home[a], home[b]);
+            (a != b).then_some(Move::Merge(a.min(b), a.max(b)))
+        }
+        Move::Recompute(_) => Some(change),
+    }
+}
+
+/// The slots that a move reads or changes.
+fn list_concerned(problem: &Problem<'_>, partition: &Partition, change: Move) -> Vec<usize> {
+    match change {
+        Move::Merge(a, b) => vec![a, b],
+        Move::Recompute(id) => {
+            let concerned = partition.live().filter(|(_, g)| {
+                g.lowered.loads.contains(&id) || g.roots.iter().any(|r| problem.holds(*r, id))
+            });
+            concerned.map(|(k, _)| k).collect()
+        }
     }
 }
 
@@ -84,8 +146,15 @@ pub(super) fn list_moves(problem: &Problem<'_>, partition: &Partition) -> Vec<Mo
         }
     }
     for list in readers.values() {
+        // All pairs of few readers, neighbours of many: the number of candidates stays linear.
+        if list.len() <= 6 {
+            for (k, a) in list.iter().enumerate() {
+                moves.extend(list[k + 1..].iter().map(|b| Move::Merge(*a.min(b), *a.max(b))));
+            }
+        }
         moves.extend(list.windows(2).map(|w| Move::Merge(w[0].min(w[1]), w[0].max(w[1]))));
     }
+    let groups = partition.live().count();
     for (k, group) in partition.live() {
         for root in &group.roots {
             let node = root.node(problem.kernel);
@@ -96,7 +165,11 @@ pub(super) fn list_moves(problem: &Problem<'_>, partition: &Partition) -> Vec<Mo
             for &other in consumers.into_iter().flatten().filter(|o| **o != k) {
                 moves.insert(Move::Merge(k.min(other), k.max(other)));
             }
-            moves.insert(Move::Recompute(node));
+            // In large graphs what is dear to compute is not tried: it is stored.
+            let weight = || group.lowered.group.values.iter().map(|v| value_weight(problem.kernel, v));
+            if groups <= SMALL || weight().sum::<u64>() <= DEAR_WEIGHT {
+                moves.insert(Move::Recompute(node));
+            }
         }
         // A copy into a parameter of a leaf has no edge to those that read the parameter; merging is never needed.
     }
@@ -114,13 +187,11 @@ pub(super) fn buffers_read(group: &Group) -> impl Iterator<Item = BufferRef> {
 fn stamp_of(problem: &Problem<'_>, partition: &Partition, versions: &[u32], change: Move) -> u64 {
     match change {
         Move::Merge(a, b) => u64::from(versions[a]) << 32 | u64::from(versions[b]),
-        Move::Recompute(id) => {
-            let concerned = partition.live().filter(|(_, g)| {
-                g.lowered.loads.contains(&id) || g.roots.iter().any(|r| problem.holds(*r, id))
-            });
-            concerned.fold(0u64, |h, (k, _)| {
-                h.wrapping_mul(31).wrapping_add((k as u64) << 16 | u64::from(versions[k]))
-            })
+        Move::Recompute(_) => {
+            let concerned = list_concerned(problem, partition, change);
+            concerned
+                .into_iter()
+                .fold(0u64, |h, k| h.wrapping_mul(31).wrapping_add((k as u64) << 16 | u64::from(versions[k])))
         }
     }
 }
@@ -130,11 +201,19 @@ pub(super) fn gain_of(problem: &Problem<'_>, partition: &Partition, change: Move
     let seconds = |k: usize| partition.group(k).map_or(0.0, |g| g.lowered.price.seconds);
     match change {
         Move::Merge(a, b) => {
+            partition.check_size(problem, a, b)?;
             let (roots, memory) = partition.union(problem, a, b);
             let lowered = problem.lower(&roots, &memory)?;
             Ok(seconds(a) + seconds(b) - lowered.price.seconds)
         }
         Move::Recompute(id) => {
+            let holds = |g: &Group| g.roots.iter().any(|r| problem.holds(*r, id));
+            let holder = partition.live().find(|(_, g)| holds(g)).map(|(k, _)| k);
+            if let Some(holder) = holder {
+                for (k, _) in partition.live().filter(|(_, g)| g.lowered.loads.contains(&id)) {
+                    partition.check_size(problem, holder, k)?;
+                }
+            }
             let mut memory = partition.memory.clone();
             memory[id.index()] = false;
             let mut saved = 0.0;

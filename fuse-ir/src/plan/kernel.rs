@@ -17,12 +17,14 @@
 use crate::graph::Kernel;
 use crate::graph::facts::GraphFacts;
 use crate::id::NodeId;
-use crate::plan::collapse::{Start, start_partition};
+use crate::plan::collapse::{Start, find_anchors, start_partition};
 use crate::plan::cost::Sizes;
-use crate::plan::finish::finish_plan;
+use crate::plan::display::Micros;
+use crate::plan::exact::search_exactly;
+use crate::plan::finish::{Detail, finish_plan, plan_seconds};
 use crate::plan::greedy::improve;
-use crate::plan::partition::Problem;
-use crate::plan::{Decision, Plan};
+use crate::plan::partition::{Partition, Problem};
+use crate::plan::{Decision, Plan, Rule};
 use crate::schedule::build::Refused;
 use crate::target::Target;
 use std::fmt;
@@ -85,12 +87,83 @@ impl std::error::Error for PlanError {}
 pub fn plan_kernel(kernel: &Kernel, target: &Target, options: &PlanOptions) -> Result<Plan, PlanError> {
     let facts = GraphFacts::compute(kernel);
     let sizes = Sizes::compute(kernel);
-    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes };
+    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true };
     let unfused = start_partition(&problem, Start::Unfused)?;
-    let partition = improve(&problem, start_partition(&problem, Start::Collapsed)?);
-    let _ = options;
-    finish_plan(&problem, &partition, &unfused).ok_or_else(|| cyclic(kernel))
+    let greedy = improve(&problem, start_partition(&problem, Start::Collapsed)?);
+    let anchors = find_anchors(&problem, Start::Collapsed);
+    let best = search_exactly(&problem, &greedy, &anchors, EXACT_BUDGET);
+    let over_best = best.as_ref().map(|b| greedy.price().seconds / b.price().seconds);
+    let partition = best.unwrap_or(greedy);
+    let mut plan =
+        finish_plan(&problem, &partition, &unfused, Detail::Joined).ok_or_else(|| cyclic(kernel))?;
+    plan.over_best = over_best;
+    match options.launches.or(kernel.launches) {
+        Some(wanted) if plan.launch_count() > wanted => keep_to_contract(&problem, &unfused, plan, wanted),
+        Some(_) | None => Ok(plan),
+    }
 }
+
+/// Values of bodies that the exact search may build while a kernel is expanded: some milliseconds in a debug build.
+const EXACT_BUDGET: u32 = 4_000;
+
+/// The modelled cost of what the greedy search finds over that of the best of all partitions; `None` if finding it takes
+/// more than `budget` values of bodies to be built.
+///
+/// # Errors
+/// If the kernel cannot be planned.
+pub fn compare_with_best(kernel: &Kernel, target: &Target, budget: u32) -> Result<Option<f64>, PlanError> {
+    let facts = GraphFacts::compute(kernel);
+    let sizes = Sizes::compute(kernel);
+    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true };
+    let greedy = improve(&problem, start_partition(&problem, Start::Collapsed)?);
+    let anchors = find_anchors(&problem, Start::Collapsed);
+    let best = search_exactly(&problem, &greedy, &anchors, budget);
+    Ok(best.map(|b| greedy.price().seconds / b.price().seconds))
+}
+
+/// A plan of no more launches than `wanted`, if there is a legal one: the search is told that starting a launch costs
+/// more than any work, and reductions stay whole.
+fn keep_to_contract(
+    problem: &Problem<'_>,
+    unfused: &Partition,
+    fastest: Plan,
+    wanted: u32,
+) -> Result<Plan, PlanError> {
+    let dear = Target { launch: DEAR_LAUNCH, ..problem.target.clone() };
+    let forced = Problem { target: &dear, may_split: false, ..*problem };
+    let found = improve(&forced, start_partition(&forced, Start::Collapsed)?);
+    // The same groups under the real cost of a launch.
+    let real = Problem { may_split: false, ..*problem };
+    let partition = found.repriced(&real)?;
+    let mut plan =
+        finish_plan(&real, &partition, unfused, Detail::Forced).ok_or_else(|| cyclic(problem.kernel))?;
+    let needed = plan.launch_count();
+    if needed > wanted {
+        let blocking = plan.decisions.into_iter().filter(|d| d.refusal.is_some()).collect();
+        return Err(PlanError::Contract { wanted, needed, blocking });
+    }
+    let (kept, best) = (plan_seconds(problem, &plan), plan_seconds(problem, &fastest));
+    let node = problem.kernel.outputs.first().map_or(NodeId(0), |o| o.value);
+    plan.decisions.push(Decision {
+        rule: Rule::Vertical,
+        producer: node,
+        consumer: node,
+        refusal: None,
+        reason: format!(
+            "`launches = {wanted}` is kept at {}; without it {} launches would take {}",
+            Micros(kept),
+            fastest.launch_count(),
+            Micros(best)
+        ),
+        remedy: None,
+        bytes: (plan.assume(&plan.bytes), fastest.assume(&fastest.bytes)),
+        seconds: (kept, best),
+    });
+    Ok(plan)
+}
+
+/// Seconds of a launch where launches are to be avoided at any cost.
+const DEAR_LAUNCH: f64 = 1e3;
 
 /// The plan in which every operation is a launch of its own. Views, casts that widen narrow floats and functions of
 /// scalar parameters alone are not operations: they are computed where they are read.
@@ -100,9 +173,9 @@ pub fn plan_kernel(kernel: &Kernel, target: &Target, options: &PlanOptions) -> R
 pub fn plan_unfused(kernel: &Kernel, target: &Target) -> Result<Plan, PlanError> {
     let facts = GraphFacts::compute(kernel);
     let sizes = Sizes::compute(kernel);
-    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes };
+    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true };
     let unfused = start_partition(&problem, Start::Unfused)?;
-    finish_plan(&problem, &unfused, &unfused).ok_or_else(|| cyclic(kernel))
+    finish_plan(&problem, &unfused, &unfused, Detail::Bare).ok_or_else(|| cyclic(kernel))
 }
 
 fn cyclic(kernel: &Kernel) -> PlanError {

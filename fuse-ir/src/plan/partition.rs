@@ -22,6 +22,8 @@ pub(super) struct Problem<'a> {
     pub(super) facts: &'a GraphFacts,
     pub(super) target: &'a Target,
     pub(super) sizes: &'a Sizes,
+    /// Whether a reduction may take two launches.
+    pub(super) may_split: bool,
 }
 
 /// A group as scheduled, with what the search asks of it.
@@ -101,7 +103,7 @@ impl<'a> Problem<'a> {
             code_size: self.target.code_size,
         };
         let body = build_body(context, roots)?;
-        let group = schedule_body(self.kernel, self.target, self.sizes, body);
+        let group = schedule_body(self.kernel, self.target, self.sizes, body, self.may_split);
         let first = roots.first().map(|r| r.node(self.kernel));
         let refuse = |refusal, because: String| Err(Refused { refusal, node: first, because });
         let parameters = count_parameters(&group);
@@ -140,8 +142,12 @@ impl<'a> Problem<'a> {
         for value in &lowered.group.values {
             let BodyOp::Load(operand) = &value.op else { continue };
             match (&lowered.group.operands[operand.index()], value.node) {
-                (Operand::Buffer { buffer: BufferRef::Param(p), .. }, _) => drop(reads.insert(*p)),
-                (Operand::Buffer { .. }, Some(node)) => drop(loads.insert(node)),
+                (Operand::Buffer { buffer: BufferRef::Param(p), .. }, _) => {
+                    reads.insert(*p);
+                }
+                (Operand::Buffer { .. }, Some(node)) => {
+                    loads.insert(node);
+                }
                 _ => {}
             }
         }
@@ -190,6 +196,11 @@ impl Partition {
         self.groups.get(slot).and_then(Option::as_ref)
     }
 
+    /// The modelled cost of all groups.
+    pub(super) fn price(&self) -> Price {
+        self.live().fold(Price::default(), |sum, (_, g)| sum + g.lowered.price)
+    }
+
     /// For each slot the slots that must be launched before it: those that store what it loads, those that read what it
     /// overwrites, and those that overwrite the same parameter earlier in the program.
     pub(super) fn dependencies(&self, problem: &Problem<'_>) -> Vec<BTreeSet<usize>> {
@@ -234,7 +245,7 @@ impl Partition {
         let mut left: Vec<usize> = self.live().map(|(k, _)| k).collect();
         let first_node =
             |k: usize| self.group(k).and_then(|g| g.roots.iter().map(|r| r.node(problem.kernel)).max());
-        left.sort_by_key(|k| first_node(*k));
+        left.sort_by_cached_key(|k| first_node(*k));
         let mut done = vec![false; self.groups.len()];
         let mut order = Vec::with_capacity(left.len());
         while !left.is_empty() {
@@ -244,6 +255,18 @@ impl Partition {
             order.push(slot);
         }
         Some(order)
+    }
+
+    /// The same groups under another target or other prices.
+    ///
+    /// # Errors
+    /// If a group is none there.
+    pub(super) fn repriced(&self, problem: &Problem<'_>) -> Result<Partition, Refused> {
+        let mut next = self.clone();
+        for group in next.groups.iter_mut().flatten() {
+            group.lowered = Rc::new(problem.lower(&group.roots, &self.memory)?);
+        }
+        Ok(next)
     }
 
     /// The roots and memory of the union of two groups: values that only these read leave memory.
@@ -264,11 +287,33 @@ impl Partition {
         (roots, memory)
     }
 
+    /// Refuses a union that certainly computes too much, before it is built: it computes what either does.
+    pub(super) fn check_size(&self, problem: &Problem<'_>, a: usize, b: usize) -> Result<(), Refused> {
+        let limit = problem.target.code_size as usize;
+        let maps = |k: usize| {
+            let values = self.group(k).map_or(&[][..], |g| &g.lowered.group.values);
+            let computed = values.iter().filter(|v| matches!(v.op, BodyOp::Map { .. }));
+            computed.filter_map(|v| v.node).collect::<BTreeSet<NodeId>>()
+        };
+        let sizes = [a, b].map(|k| self.group(k).map_or(0, |g| g.lowered.group.values.len()));
+        if sizes[0] + sizes[1] <= limit {
+            return Ok(());
+        }
+        let code = maps(a).union(&maps(b)).count();
+        if code <= limit {
+            return Ok(());
+        }
+        let node = self.group(b).and_then(|g| g.roots.first()).map(|r| r.node(problem.kernel));
+        let because = format!("about {code} operations, {limit} fit a launch");
+        Err(Refused { refusal: Refusal::CodeSize, node, because })
+    }
+
     /// The partition with two groups merged.
     ///
     /// # Errors
     /// If the union is no group, or would depend on itself through another.
     pub(super) fn merged(&self, problem: &Problem<'_>, a: usize, b: usize) -> Result<Partition, Refused> {
+        self.check_size(problem, a, b)?;
         let (roots, memory) = self.union(problem, a, b);
         let lowered = problem.lower(&roots, &memory)?;
         let mut next = self.clone();

@@ -21,7 +21,7 @@ use crate::index_map::{Bound, IndexExpr, IndexMap};
 use crate::plan::Refusal;
 use crate::scalar::ScalarOp;
 use crate::schedule::{BodyOp, BodyValue, BufferRef, Level, Operand, Store};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Something that a group must leave in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -41,9 +41,6 @@ impl Root {
         }
     }
 }
-
-/// Where a value lies in memory: the buffer and its axes, outermost first.
-pub type Place<'a> = (BufferRef, &'a [AxisId]);
 
 /// Why a set of roots is no group.
 #[derive(Clone, PartialEq, Debug)]
@@ -93,8 +90,9 @@ pub fn build_body(context: BodyContext<'_>, roots: &[Root]) -> Result<Body, Refu
         context,
         body: Body::default(),
         places: vec![Spot::default()],
-        memo: HashMap::new(),
-        loads: HashMap::new(),
+        own: vec![0; context.kernel.nodes.len()],
+        moved: BTreeMap::new(),
+        loads: BTreeMap::new(),
         depth: 0,
     };
     builder.find_domain(roots)?;
@@ -103,6 +101,9 @@ pub fn build_body(context: BodyContext<'_>, roots: &[Root]) -> Result<Body, Refu
     }
     Ok(builder.body)
 }
+
+/// Positions on the axes of a node.
+type Positions = Vec<(AxisId, IndexExpr)>;
 
 /// Positions on the axes of a node where they differ from the domain's own, and the bounds that guard them.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
@@ -116,8 +117,11 @@ struct Builder<'a> {
     body: Body,
     /// Interned places; the first is the identity.
     places: Vec<Spot>,
-    memo: HashMap<(NodeId, u32), ValueId>,
-    loads: HashMap<(BufferRef, u32), ValueId>,
+    /// The values of nodes at the identity, one more than their ids; 0 where there is none.
+    own: Vec<u32>,
+    /// The values of nodes at other places.
+    moved: BTreeMap<(NodeId, u32), ValueId>,
+    loads: BTreeMap<(BufferRef, u32), ValueId>,
     depth: u32,
 }
 
@@ -191,7 +195,7 @@ impl Builder<'_> {
     }
 
     /// The place of a root: where on its own axes each position of the domain stores.
-    fn place_root(&self, id: NodeId) -> Result<(Vec<(AxisId, IndexExpr)>, Level), Refused> {
+    fn place_root(&self, id: NodeId) -> Result<(Positions, Level), Refused> {
         let kernel = self.context.kernel;
         let axes = &kernel.node(id).ty.axes;
         let mut domain = [self.body.outer.as_slice(), &self.body.reduced].concat();
@@ -224,7 +228,7 @@ impl Builder<'_> {
         id: NodeId,
         domain: &[AxisId],
         outer: &[AxisId],
-    ) -> Option<(Vec<(AxisId, IndexExpr)>, Vec<AxisId>)> {
+    ) -> Option<(Positions, Vec<AxisId>)> {
         let kernel = self.context.kernel;
         let identity = IndexMap::identity(&kernel.node(id).ty.axes).indices;
         let mut stack = vec![(id, identity)];
@@ -404,8 +408,12 @@ impl Builder<'_> {
     /// The value of a node at a place.
     fn eval(&mut self, id: NodeId, place: u32) -> Result<ValueId, Refused> {
         let place = self.restrict(id, place);
-        if let Some(value) = self.memo.get(&(id, place)) {
-            return Ok(*value);
+        let known = match place {
+            0 => self.own[id.index()].checked_sub(1).map(ValueId),
+            _ => self.moved.get(&(id, place)).copied(),
+        };
+        if let Some(value) = known {
+            return Ok(value);
         }
         if self.depth > MAX_DEPTH || self.body.values.len() > self.context.code_size as usize {
             let because = format!("the body would have more than {} values", self.context.code_size);
@@ -417,7 +425,12 @@ impl Builder<'_> {
             None => self.compute(id, place)?,
         };
         self.depth -= 1;
-        self.memo.insert((id, place), value);
+        match place {
+            0 => self.own[id.index()] = value.0 + 1,
+            _ => {
+                self.moved.insert((id, place), value);
+            }
+        }
         Ok(value)
     }
 
@@ -550,7 +563,8 @@ impl Builder<'_> {
         };
         let fill = fill.unwrap_or(zero);
         let is_zero = fill == zero && fill.as_f64().is_none_or(f64::is_sign_positive);
-        if !own.is_empty() && !(loads_zero && is_zero) {
+        let given = loads_zero && is_zero;
+        if !own.is_empty() && !given {
             let mask = self.load(Operand::Mask(own), DType::Bool, id);
             value = self.select(mask, value, fill, id);
         }

@@ -7,7 +7,7 @@
 use crate::graph::Kernel;
 use crate::id::{AxisId, GroupId, ValueId};
 use crate::index_map::IndexExpr;
-use crate::plan::cost::{Sizes, operand_elements, value_weight};
+use crate::plan::cost::{Sizes, operand_elements, price_group, value_weight};
 use crate::schedule::build::Body;
 use crate::schedule::{BodyOp, BufferRef, CHUNK, Level, Operand, Pass, ScheduleKind, ScheduledGroup};
 use crate::target::Target;
@@ -19,7 +19,15 @@ const RECOMPUTE_WEIGHT: u64 = 8;
 const RECOMPUTE_LOADS: u64 = 2;
 
 /// The schedule of a body. Walks it by row, by column or split, by layout and by the assumed sizes.
-pub fn schedule_body(kernel: &Kernel, target: &Target, sizes: &Sizes, body: Body) -> ScheduledGroup {
+///
+/// `may_split` says whether a reduction may take two launches.
+pub fn schedule_body(
+    kernel: &Kernel,
+    target: &Target,
+    sizes: &Sizes,
+    body: Body,
+    may_split: bool,
+) -> ScheduledGroup {
     let votes = count_votes(kernel, sizes, &body);
     let mut group = ScheduledGroup {
         id: GroupId(0),
@@ -36,15 +44,19 @@ pub fn schedule_body(kernel: &Kernel, target: &Target, sizes: &Sizes, body: Body
     if !group.reduced.is_empty() {
         let rows = sizes.product(&body.outer);
         let length = sizes.product(&group.reduced);
-        let splits = can_split(&group) && length > CHUNK as u64 && rows < 2 * u64::from(target.units);
-        // A full reduction of unknown length is split: a single row would serialise it, and splitting costs little.
-        let unknown = body.outer.is_empty() && group.reduced.iter().all(|a| !sizes.is_stated(*a));
         let column = votes.column > votes.row && !body.outer.is_empty();
-        group.kind = match () {
-            () if splits || (unknown && can_split(&group)) => ScheduleKind::Split,
-            () if column => ScheduleKind::Column,
-            () => ScheduleKind::Row,
-        };
+        group.kind = if column { ScheduleKind::Column } else { ScheduleKind::Row };
+        // A full reduction of unknown length is split: a single row would serialise it, and splitting costs little.
+        let unknown = body.outer.is_empty() && group.reduced.iter().any(|a| !sizes.is_stated(*a));
+        let few = rows < 2 * u64::from(target.units) && length > CHUNK as u64;
+        if may_split && can_split(&group) && (unknown || few) {
+            group.outer = order_outer(&body.outer, &votes, group.kind);
+            let whole = price_group(kernel, target, sizes, &group).seconds;
+            let split = ScheduledGroup { kind: ScheduleKind::Split, ..group.clone() };
+            if unknown || price_group(kernel, target, sizes, &split).seconds < whole {
+                group.kind = ScheduleKind::Split;
+            }
+        }
     }
     group.outer = order_outer(&body.outer, &votes, group.kind);
     group
@@ -83,7 +95,7 @@ fn count_votes(kernel: &Kernel, sizes: &Sizes, body: &Body) -> Votes {
         let bytes = 2 * elements * store.dtype.size() as u64 + 1;
         layouts.push((bytes, store.indices.iter().map(|(_, e)| e.clone()).collect()));
     }
-    layouts.sort_by(|a, b| b.0.cmp(&a.0));
+    layouts.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
     for (bytes, exprs) in &layouts {
         let contiguous = exprs.iter().rev().find_map(last_axis);
         if let Some(axis) = contiguous {
@@ -191,7 +203,7 @@ fn assign_passes(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &mut Sc
         }
         needed = row.demand(passes, &store_pass);
     }
-    if sizes.product(&group.reduced) <= target.row_buffer {
+    if passes > 1 && sizes.product(&group.reduced) <= target.row_buffer {
         row.choose_buffers(&needed);
         needed = row.demand(passes, &store_pass);
     }

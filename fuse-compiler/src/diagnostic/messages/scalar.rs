@@ -27,11 +27,8 @@ pub fn narrow_float_in_scalar(at: Place, dtype: DType) -> Diagnostic {
 ///               ^^^^^^
 /// ```
 pub fn unsupported_scalar_type(at: Place, name: &str) -> Diagnostic {
-    let error = Diagnostic::new(
-        "unsupported_scalar_type",
-        at,
-        format!("type `{name}` is not supported in a scalar op"),
-    );
+    let error =
+        Diagnostic::new("unsupported_scalar_type", at, format!("type `{name}` is not supported for scalars"));
     match name {
         "usize" => error.help("use `u64`, or `i64`, which is what `index` and `extent` give"),
         "isize" => error.help("use `i64`"),
@@ -175,13 +172,47 @@ pub fn unsupported_operand(at: Place, what: &str, found: &str, class: &str) -> D
 pub fn unknown_method(at: Span, name: &str, receiver: &str, similar: Option<&str>) -> Diagnostic {
     let error =
         Diagnostic::new("unknown_method", at, format!("no method `{name}` on `{receiver}` in a scalar op"));
+    if TENSOR_METHODS.contains(&name) {
+        return error
+            .note(format!("`{name}` is of tensors; an op sees one element of each operand"))
+            .help("call it in the kernel and pass the result to the op");
+    }
     match similar {
         Some(similar) => error.help(format!("there is a method `{similar}`")),
         None => error
-            .note("methods are those of Rust's primitive types on numbers, and `erf`, `erfc`, `rsqrt`, `sigmoid`, `square`")
+            .note("there are the methods of Rust's primitive types on numbers, and `erf`, `erfc`, `rsqrt`, `sigmoid`, `square`")
             .help("write the function as an op of its own and call it"),
     }
 }
+
+/// Methods of tensors that no scalar has.
+const TENSOR_METHODS: &[&str] = &[
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "at",
+    "cumsum",
+    "dot",
+    "dropout",
+    "gather",
+    "log_softmax",
+    "logsumexp",
+    "materialize",
+    "mean",
+    "merge",
+    "pad",
+    "prod",
+    "reduce",
+    "rename",
+    "reverse",
+    "slice",
+    "softmax",
+    "split",
+    "sum",
+    "var",
+    "window",
+];
 
 /// Rule 10: a call names another op or a function of the language.
 ///
@@ -192,6 +223,9 @@ pub fn unknown_method(at: Span, name: &str, receiver: &str, similar: Option<&str
 pub fn unknown_function(at: Place, name: &str, similar: Option<&str>, is_method: bool) -> Diagnostic {
     let error = Diagnostic::new("unknown_function", at, format!("cannot find op `{name}`"));
     match similar {
+        _ if matches!(name, "index" | "extent") => error
+            .note(format!("`{name}` is of kernels; an op sees one element of each operand"))
+            .help(format!("call `{name}` in the kernel and pass the result to the op")),
         _ if is_method => error.help(format!("write it as a method: `x.{name}(..)`")),
         Some(similar) => error.help(format!("there is an op `{similar}`")),
         None => error
@@ -205,14 +239,17 @@ pub fn unknown_function(at: Place, name: &str, similar: Option<&str>, is_method:
 /// #[op] fn f(x: f32) -> f32 { x * crate::SCALE }
 ///                                 ^^^^^^^^^^^^
 /// ```
-pub fn unknown_value(at: Place, name: &str, is_op: bool) -> Diagnostic {
+pub fn unknown_value(at: Place, name: &str, is_op: bool, similar: Option<&str>) -> Diagnostic {
     let error = Diagnostic::new("unknown_value", at, format!("cannot find value `{name}`"));
     if is_op {
         return error.note(format!("`{name}` is an op, not a value")).help(format!("call it: `{name}(..)`"));
     }
-    error
-        .note("the macro sees the constants of its own block and those of std, not the code around it")
-        .help("pass it as a parameter, or define a `const` in the block")
+    match similar {
+        Some(similar) => error.help(format!("there is `{similar}`")),
+        None => error
+            .note("the macro sees the constants of its own block and those of std, not the code around it")
+            .help("pass it as a parameter, or define a `const` in the block"),
+    }
 }
 
 /// Rule 10: fields are those of tuples.
@@ -470,6 +507,17 @@ pub fn circular_constant(at: Span, name: &str) -> Diagnostic {
 pub fn tuple_constant(at: Place) -> Diagnostic {
     Diagnostic::new("tuple_constant", at, "a constant is one number or truth value")
         .help("write one constant for each value")
+}
+
+/// Rules 9 and 18: a constant is of a type in which is computed.
+///
+/// ```text
+/// const A: f16 = 1.0;
+///          ^^^
+/// ```
+pub fn narrow_constant(at: Place, dtype: DType) -> Diagnostic {
+    Diagnostic::new("narrow_constant", at, format!("`{dtype}` cannot be the type of a constant"))
+        .help("write `f32`, and cast where the constant is used")
 }
 
 /// Rule 18: a constant has a value.

@@ -4,8 +4,9 @@ use super::super::method::{Argument, Class, Method, Outcome, find_method, simila
 use super::super::tree::{Kind, Node, Rewrite};
 use super::super::types::TypeId;
 use super::expression::last_name;
-use super::{Checker, address};
+use super::{Checker, address, closest_name};
 use crate::diagnostic::{Place, Reported, messages};
+use crate::prelude::name_in_f64;
 use fuse_ir::dtype::DType;
 use fuse_ir::scalar::ScalarOp;
 use proc_macro2::Span;
@@ -102,6 +103,12 @@ impl Checker<'_> {
         let path = &function.path;
         let name = quote::quote!(#function).to_string().replace(' ', "");
         if let Some(key) = self.surroundings.callee(&name) {
+            let key = self.in_precision(key, &args);
+            if key.contains('/') {
+                let rewrite = Rewrite::Callee { name: copy_name(&key) };
+                self.rewrites.insert(address(expr), (rewrite, self.types.unit()));
+            }
+            self.called.insert(key.clone());
             return self.call_op(&key, &name, args, path, place);
         }
         match name.trim_start_matches("::") {
@@ -117,9 +124,16 @@ impl Checker<'_> {
             return self.call_associated(expr, dtype, &method, args, last_name(path));
         }
         let candidates = self.surroundings.items.by_name.keys().map(String::as_str);
-        let similar = closest(&name, candidates.chain(["select", "maximum", "minimum"])).map(str::to_string);
+        let similar = closest_name(&name, candidates.chain(["select", "maximum", "minimum"]));
         let as_method = find_method(&name).is_some();
         Err(self.report(messages::unknown_function(Place::of(path), &name, similar.as_deref(), as_method)))
+    }
+
+    /// The copy of a prelude's op for f64, if the arguments are that and there is one.
+    fn in_precision(&self, key: String, args: &[Node]) -> String {
+        let double = name_in_f64(&key);
+        let wanted = args.iter().any(|arg| self.types.is_known(arg.ty, DType::F64));
+        if wanted && self.surroundings.items.by_name.contains_key(&double) { double } else { key }
     }
 
     /// A call of an op of the block, of another module or of the prelude.
@@ -222,11 +236,10 @@ fn associated_function(path: &syn::Path) -> Option<(DType, String)> {
     Some((dtype, name))
 }
 
-/// The name that differs from `name` in case, or in one letter of four or more.
-fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .map(|candidate| (super::super::method::edit_distance(candidate, name), candidate))
-        .filter(|(distance, _)| *distance <= name.len().min(9) / 3)
-        .min()
-        .map(|(_, candidate)| candidate)
+/// The name of the function that stands for an op in the copy of its caller, where the op's own is taken.
+pub(in super::super) fn copy_name(key: &str) -> String {
+    match key.split_once('/') {
+        Some((scope, name)) => format!("{name}_{scope}"),
+        None => key.to_string(),
+    }
 }

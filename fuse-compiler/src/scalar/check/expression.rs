@@ -139,8 +139,9 @@ impl Checker<'_> {
             }
             None => {
                 let name = quote::quote!(#path).to_string().replace(' ', "");
-                let known_op = self.surroundings.callee(&name).is_some();
-                Err(self.report(messages::unknown_value(place, &name, known_op)))
+                let is_op = self.surroundings.callee(&name).is_some();
+                let similar = self.similar_value(&name);
+                Err(self.report(messages::unknown_value(place, &name, is_op, similar.as_deref())))
             }
         }
     }

@@ -29,25 +29,25 @@ const CASES: &[Case] = &[
         program: "fn f(x: String) -> f32 { 1.0 }",
         code: "unsupported_scalar_type",
         underlined: "String",
-        text: "type `String` is not supported in a scalar op\n\nhelp: use f32, f64, an integer of 8 to 64 bits, bool, or a tuple of these",
+        text: "type `String` is not supported for scalars\n\nhelp: use f32, f64, an integer of 8 to 64 bits, bool, or a tuple of these",
     },
     Case {
         program: "fn f(x: usize) -> f32 { 1.0 }",
         code: "unsupported_scalar_type",
         underlined: "usize",
-        text: "type `usize` is not supported in a scalar op\n\nhelp: use `u64`, or `i64`, which is what `index` and `extent` give",
+        text: "type `usize` is not supported for scalars\n\nhelp: use `u64`, or `i64`, which is what `index` and `extent` give",
     },
     Case {
         program: "fn f(x: &f32) -> f32 { 1.0 }",
         code: "unsupported_scalar_type",
         underlined: "&f32",
-        text: "type `& f32` is not supported in a scalar op\n\nhelp: use f32, f64, an integer of 8 to 64 bits, bool, or a tuple of these",
+        text: "type `&f32` is not supported for scalars\n\nhelp: use f32, f64, an integer of 8 to 64 bits, bool, or a tuple of these",
     },
     Case {
         program: "fn f(x: f32) -> f32 { let y: u128 = 1; x }",
         code: "unsupported_scalar_type",
         underlined: "u128",
-        text: "type `u128` is not supported in a scalar op\n\nhelp: use a type of 64 bits",
+        text: "type `u128` is not supported for scalars\n\nhelp: use a type of 64 bits",
     },
     Case {
         program: r#"fn f(x: f32) -> f32 { x + "1" }"#,
@@ -233,7 +233,7 @@ const CASES: &[Case] = &[
         program: "fn f(x: f32) -> f32 { x.to_string() }",
         code: "unknown_method",
         underlined: "to_string",
-        text: "no method `to_string` on `f32` in a scalar op\n\nnote: methods are those of Rust's primitive types on numbers, and `erf`, `erfc`, `rsqrt`, `sigmoid`, `square`\nhelp: write the function as an op of its own and call it",
+        text: "no method `to_string` on `f32` in a scalar op\n\nnote: there are the methods of Rust's primitive types on numbers, and `erf`, `erfc`, `rsqrt`, `sigmoid`, `square`\nhelp: write the function as an op of its own and call it",
     },
     Case {
         program: "fn f(x: f32) -> f32 { f32::log1p(x) }",
@@ -534,6 +534,30 @@ const CASES: &[Case] = &[
         code: "mismatched_types",
         underlined: "(0.0, 1, 2)",
         text: "expected `(f32, i64)`, found `({float}, {integer}, {integer})`",
+    },
+    Case {
+        program: "const A: bf16 = 1.0;",
+        code: "narrow_constant",
+        underlined: "bf16",
+        text: "`bf16` cannot be the type of a constant\n\nhelp: write `f32`, and cast where the constant is used",
+    },
+    Case {
+        program: "fn f(x: f32) -> f32 { x.softmax(1) }",
+        code: "unknown_method",
+        underlined: "softmax",
+        text: "no method `softmax` on `f32` in a scalar op\n\nnote: `softmax` is of tensors; an op sees one element of each operand\nhelp: call it in the kernel and pass the result to the op",
+    },
+    Case {
+        program: "fn f(x: f32) -> f32 { x * index(1) as f32 }",
+        code: "unknown_function",
+        underlined: "index",
+        text: "cannot find op `index`\n\nnote: `index` is of kernels; an op sees one element of each operand\nhelp: call `index` in the kernel and pass the result to the op",
+    },
+    Case {
+        program: "const ALPHA: f32 = 1.0; fn f(x: f32) -> f32 { x * APLHA }",
+        code: "unknown_value",
+        underlined: "APLHA",
+        text: "cannot find value `APLHA`\n\nhelp: there is `ALPHA`",
     },
 ];
 

@@ -195,6 +195,48 @@ fn callees_of_the_prelude_are_copied_along() {
 }
 
 #[test]
+fn callees_of_the_prelude_come_in_the_precision_of_the_call() {
+    let parse = |text: &str| syn::parse_str::<syn::ItemFn>(text).expect("an op");
+    let user = parse("fn f(x: f32, y: f64) -> f64 { gelu(y) + gelu(x) as f64 + y * own(y) }");
+    let own = parse("fn own(x: f64) -> f64 { let y = x * 2.0; phi(y) }");
+    let gelu =
+        [parse("fn gelu(x: f32) -> f32 { x * phi(x) }"), parse("fn gelu(x: f64) -> f64 { x * phi(x) }")];
+    let phi = [parse("fn phi(x: f32) -> f32 { x - 1.0 }"), parse("fn phi(x: f64) -> f64 { x - 1.0 }")];
+    let double = |name: &str, item| FnSource {
+        name: format!("f64/{name}"),
+        scope: "f64/".into(),
+        ..source_of(item, Origin::Prelude)
+    };
+    let sources = [
+        source_of(&user, Origin::Block),
+        source_of(&own, Origin::Block),
+        source_of(&gelu[0], Origin::Prelude),
+        source_of(&phi[0], Origin::Prelude),
+        double("gelu", &gelu[1]),
+        double("phi", &phi[1]),
+    ];
+    let mut diagnostics = crate::diagnostic::Diagnostics::new();
+    let items = lower_scalar_items(&sources, &[], &[], &mut diagnostics);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    let expected = quote! {
+        fn f(x: f32, y: f64) -> f64 {
+            fn gelu_f64(x: f64) -> f64 { x * phi_f64(x) }
+            fn phi_f64(x: f64) -> f64 { x - 1.0 }
+            fn gelu(x: f32) -> f32 { x * phi(x) }
+            fn phi(x: f32) -> f32 { x - 1.0 }
+            gelu_f64(y) + gelu(x) as f64 + y * own(y)
+        }
+    };
+    let mut copy: syn::ItemFn =
+        syn::parse2(emit_op(&sources[0], &sources, &items, &quote!(::fuse))).expect("a function");
+    copy.attrs.clear();
+    assert_eq!(quote!(#copy).to_string(), expected.to_string());
+    let args = [fuse_ir::dtype::Value::F32(3.0), fuse_ir::dtype::Value::F64(4.0)];
+    let (values, _) = fuse_ir::eval::eval_fn(&items.functions, items.by_name["f"].id, &args);
+    assert_eq!(values, [fuse_ir::dtype::Value::F64(4.0 * 3.0 + 3.0 * 2.0 + 4.0 * 7.0)]);
+}
+
+#[test]
 fn an_op_with_an_error_keeps_its_signature() {
     let expected = |text: &str| text.parse::<proc_macro2::TokenStream>().expect("tokens").to_string();
     assert_eq!(

@@ -1,0 +1,444 @@
+//! Why the plan is as it is: one decision for every dataflow edge, sibling pair and store over a parameter.
+//!
+//! Decisions are made of the final partition: an edge inside a group is a merge that was taken, an edge between groups
+//! one that is refused, and the reason is found by trying it. So the text is about the plan that is launched, not about
+//! the path on which the search found it.
+
+use crate::graph::{Op, OutputTarget};
+use crate::id::NodeId;
+use crate::plan::cost::Price;
+use crate::plan::display::{Bytes, Micros};
+use crate::plan::greedy::buffers_read;
+use crate::plan::partition::{Partition, Problem};
+use crate::plan::{Decision, Refusal, Rule};
+use crate::schedule::BufferRef;
+use crate::schedule::build::{Refused, Root, label};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The outcome of trying what was not done.
+#[derive(Clone)]
+struct Trial {
+    refusal: Refusal,
+    reason: String,
+    remedy: Option<String>,
+    fused: Price,
+    apart: Price,
+}
+
+/// Every decision about edges, siblings and stores over parameters.
+pub(super) fn explain_partition(problem: &Problem<'_>, partition: &Partition) -> Vec<Decision> {
+    let kernel = problem.kernel;
+    // The groups that compute each node, and the one that leaves it in memory.
+    let mut computed: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); kernel.nodes.len()];
+    let mut holders: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for (k, group) in partition.live() {
+        let loads: BTreeSet<NodeId> = group.lowered.loads.iter().copied().collect();
+        for value in &group.lowered.group.values {
+            if let Some(node) = value.node
+                && !loads.contains(&node)
+            {
+                computed[node.index()].insert(k);
+            }
+        }
+        for root in &group.roots {
+            let node = root.node(kernel);
+            // The value of a cut is that of its source; no value of the body names it.
+            computed[node.index()].insert(k);
+            if problem.holds(*root, node) {
+                holders.insert(node, k);
+            }
+        }
+    }
+    let mut decisions = Vec::new();
+    let mut trials: BTreeMap<(usize, usize), Trial> = BTreeMap::new();
+    let mut again: BTreeMap<NodeId, Option<Trial>> = BTreeMap::new();
+    for consumer in kernel.node_ids() {
+        if problem.is_leaf(consumer) || matches!(kernel.node(consumer).op, Op::View { .. }) {
+            continue;
+        }
+        for producer in list_producers(problem, consumer) {
+            let groups = &computed[consumer.index()];
+            let inside = !groups.is_empty() && groups.is_subset(&computed[producer.index()]);
+            let cut = matches!(kernel.node(producer).op, Op::Materialize { .. });
+            if inside && !cut {
+                decisions.push(explain_taken(problem, partition, producer, consumer, &computed));
+                continue;
+            }
+            let apart = groups.iter().find(|g| cut || !computed[producer.index()].contains(g));
+            let (Some(&reader), Some(&holder)) = (apart, holders.get(&producer)) else { continue };
+            if reader == holder && !cut {
+                continue;
+            }
+            let rule = rule_of(problem, producer, consumer);
+            let trial = match cut {
+                true => cut_trial(partition, holder, reader),
+                false => trials
+                    .entry((holder, reader))
+                    .or_insert_with(|| try_merge(problem, partition, holder, reader))
+                    .clone(),
+            };
+            let trial = match trial.refusal {
+                // Where the loops do not agree the value may still be computed again by its readers.
+                Refusal::DifferentAxes | Refusal::Cycle => again
+                    .entry(producer)
+                    .or_insert_with(|| try_recompute(problem, partition, producer, &trial))
+                    .clone()
+                    .unwrap_or(trial),
+                _ => trial,
+            };
+            decisions.push(refused(rule, producer, consumer, &trial));
+        }
+    }
+    explain_siblings(problem, partition, &mut decisions);
+    explain_stores(problem, partition, &mut decisions);
+    decisions
+}
+
+fn refused(rule: Rule, producer: NodeId, consumer: NodeId, trial: &Trial) -> Decision {
+    Decision {
+        rule,
+        producer,
+        consumer,
+        refusal: Some(trial.refusal),
+        reason: trial.reason.clone(),
+        remedy: trial.remedy.clone(),
+        bytes: (trial.fused.bytes, trial.apart.bytes),
+        seconds: (trial.fused.seconds, trial.apart.seconds),
+    }
+}
+
+/// The operations that a node reads, through views; leaves and functions of scalars alone are none.
+fn list_producers(problem: &Problem<'_>, consumer: NodeId) -> Vec<NodeId> {
+    let kernel = problem.kernel;
+    let mut found = Vec::new();
+    let mut stack: Vec<NodeId> = kernel.node(consumer).op.operands();
+    stack.reverse();
+    while let Some(id) = stack.pop() {
+        let node = kernel.node(id);
+        match &node.op {
+            Op::View { .. } => stack.extend(node.op.operands()),
+            Op::Map { .. } if node.ty.axes.is_empty() && !depends_on_tensors(problem, id) => {}
+            Op::Map { .. } | Op::Reduce { .. } | Op::CumSum { .. } | Op::Materialize { .. } => {
+                if !found.contains(&id) {
+                    found.push(id);
+                }
+            }
+            Op::Tensor(_) | Op::Scalar(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => {}
+        }
+    }
+    found
+}
+
+fn depends_on_tensors(problem: &Problem<'_>, id: NodeId) -> bool {
+    let node = problem.kernel.node(id);
+    match &node.op {
+        Op::Tensor(_) | Op::Reduce { .. } | Op::CumSum { .. } => true,
+        Op::Scalar(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => false,
+        Op::Map { .. } | Op::View { .. } | Op::Materialize { .. } => {
+            node.op.operands().iter().any(|o| depends_on_tensors(problem, *o))
+        }
+    }
+}
+
+fn rule_of(problem: &Problem<'_>, producer: NodeId, consumer: NodeId) -> Rule {
+    let reduces = |id: NodeId| match &problem.kernel.node(id).op {
+        Op::Reduce { .. } | Op::CumSum { .. } => true,
+        Op::Map { .. } | Op::View { .. } | Op::Materialize { .. } => false,
+        Op::Tensor(_) | Op::Scalar(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => false,
+    };
+    match (reduces(producer), reduces(consumer)) {
+        (true, _) => Rule::ReductionEpilogue,
+        (false, true) => Rule::ReductionPrologue,
+        (false, false) => Rule::Vertical,
+    }
+}
+
+/// Bytes of a value in memory, under the assumed extents.
+fn value_bytes(problem: &Problem<'_>, id: NodeId) -> u64 {
+    let ty = &problem.kernel.node(id).ty;
+    problem.sizes.product(&ty.axes).saturating_mul(ty.dtype.size() as u64)
+}
+
+fn explain_taken(
+    problem: &Problem<'_>,
+    partition: &Partition,
+    producer: NodeId,
+    consumer: NodeId,
+    computed: &[BTreeSet<usize>],
+) -> Decision {
+    let groups = &computed[producer.index()];
+    let price = |k: &usize| partition.group(*k).map_or(Price::default(), |g| g.lowered.price);
+    let fused = groups.iter().map(price).fold(Price::default(), |a, b| a + b);
+    let bytes = value_bytes(problem, producer);
+    let stays = partition.memory[producer.index()] || is_output(problem, producer);
+    // Apart, the value would be stored once and loaded by each group that now computes it.
+    let writes = if stays { 0 } else { bytes };
+    let moved = writes.saturating_add(bytes.saturating_mul(groups.len() as u64));
+    let seconds = moved as f64 / problem.target.bandwidth + problem.target.launch;
+    let again = groups.len() > 1 && !stays;
+    let (rule, reason) = match again {
+        true => {
+            let reason = format!(
+                "computed again in {} loops: cheaper than {} over memory",
+                groups.len(),
+                Bytes(moved)
+            );
+            (Rule::Recomputation, reason)
+        }
+        false => {
+            let reason = format!("saves {} over memory and a launch, {}", Bytes(moved), Micros(seconds));
+            (rule_of(problem, producer, consumer), reason)
+        }
+    };
+    Decision {
+        rule,
+        producer,
+        consumer,
+        refusal: None,
+        reason,
+        remedy: None,
+        bytes: (fused.bytes, fused.bytes.saturating_add(moved)),
+        seconds: (fused.seconds, fused.seconds + seconds),
+    }
+}
+
+fn is_output(problem: &Problem<'_>, id: NodeId) -> bool {
+    problem.kernel.outputs.iter().any(|o| o.value == id)
+}
+
+/// The trial of an edge out of a cut.
+fn cut_trial(partition: &Partition, holder: usize, reader: usize) -> Trial {
+    let price = |k: usize| partition.group(k).map_or(Price::default(), |g| g.lowered.price);
+    let apart = price(holder) + price(reader);
+    Trial {
+        refusal: Refusal::Materialized,
+        reason: "`materialize()` asks for the value in memory".to_owned(),
+        remedy: Some("drop `materialize()`".to_owned()),
+        fused: apart,
+        apart,
+    }
+}
+
+/// What would come of computing a value again in each of its readers, after its merge was refused as in `trial`.
+fn try_recompute(problem: &Problem<'_>, partition: &Partition, id: NodeId, trial: &Trial) -> Option<Trial> {
+    let next = partition.recomputed(problem, id).ok()?;
+    let (before, after) = (partition.price(), next.price());
+    let reason = format!(
+        "{}; computing `{}` again for each reader takes {}, storing it {}",
+        trial.reason,
+        label(problem.kernel, id),
+        Micros(after.seconds),
+        Micros(before.seconds)
+    );
+    Some(Trial { refusal: Refusal::Recomputation, reason, remedy: None, fused: after, apart: before })
+}
+
+/// What would come of merging two groups.
+fn try_merge(problem: &Problem<'_>, partition: &Partition, holder: usize, reader: usize) -> Trial {
+    let price = |k: usize| partition.group(k).map_or(Price::default(), |g| g.lowered.price);
+    let apart = price(holder) + price(reader);
+    match partition.merged(problem, holder, reader) {
+        Ok(next) => {
+            let fused = next.group(reader).map_or(apart, |g| g.lowered.price);
+            slower(problem, partition, &next, holder, reader, fused, apart)
+        }
+        Err(refused) => Trial { fused: apart, apart, ..not_legal(refused) },
+    }
+}
+
+fn not_legal(refused: Refused) -> Trial {
+    let remedy = match refused.refusal {
+        Refusal::InPlaceHazard => Some("return a new tensor instead of writing in place".to_owned()),
+        Refusal::Materialized => Some("drop `materialize()`".to_owned()),
+        Refusal::Cycle | Refusal::IncompleteReduction | Refusal::DifferentAxes => None,
+        Refusal::IndexMismatch | Refusal::Registers | Refusal::Parameters | Refusal::CodeSize => None,
+        Refusal::LostParallelism | Refusal::Recomputation | Refusal::Slower => None,
+    };
+    Trial {
+        refusal: refused.refusal,
+        reason: refused.because,
+        remedy,
+        fused: Price::default(),
+        apart: Price::default(),
+    }
+}
+
+/// A legal merge that is modelled slower.
+fn slower(
+    problem: &Problem<'_>,
+    partition: &Partition,
+    next: &Partition,
+    holder: usize,
+    reader: usize,
+    fused: Price,
+    apart: Price,
+) -> Trial {
+    let rows = |p: &Partition, k: usize| {
+        p.group(k).map_or(1, |g| match g.lowered.group.kind {
+            crate::schedule::ScheduleKind::Split => u64::MAX,
+            _ => problem.sizes.product(&g.lowered.group.outer),
+        })
+    };
+    let merged_rows = rows(next, reader);
+    let before = rows(partition, holder).max(rows(partition, reader));
+    let lost = merged_rows < before && merged_rows < 2 * u64::from(problem.target.units);
+    let times = format!("{} instead of {}", Micros(fused.seconds), Micros(apart.seconds));
+    let group = next.group(reader).map(|g| &g.lowered.group);
+    let axes: Vec<String> = group
+        .map(|g| g.reduced.iter().filter(|a| !problem.sizes.is_stated(**a)).copied().collect::<Vec<_>>())
+        .unwrap_or_default()
+        .into_iter()
+        .map(|a| problem.kernel.axis(a).name.clone())
+        .collect();
+    if lost {
+        let whole = if merged_rows == 1 { "row" } else { "rows" };
+        let assume: Vec<String> = axes.iter().map(|a| format!("{a} = 64")).collect();
+        return Trial {
+            refusal: Refusal::LostParallelism,
+            reason: format!("one launch would have {merged_rows} independent {whole}: {times}"),
+            remedy: (!assume.is_empty())
+                .then(|| format!("if the reduced axes are short, say so: `assume({})`", assume.join(", "))),
+            fused,
+            apart,
+        };
+    }
+    let refusal = if fused.operations > apart.operations { Refusal::Recomputation } else { Refusal::Slower };
+    Trial { refusal, reason: format!("one launch is modelled slower: {times}"), remedy: None, fused, apart }
+}
+
+/// Roots of one group that do not depend on one another, and groups that read one buffer but stay apart.
+fn explain_siblings(problem: &Problem<'_>, partition: &Partition, decisions: &mut Vec<Decision>) {
+    let kernel = problem.kernel;
+    let mut readers: BTreeMap<BufferRef, Vec<usize>> = BTreeMap::new();
+    for (k, group) in partition.live() {
+        let buffers: BTreeSet<BufferRef> = buffers_read(group).collect();
+        let roots: Vec<NodeId> = group.roots.iter().map(|r| r.node(kernel)).collect();
+        for pair in roots.windows(2) {
+            if pair[0] == pair[1] || depends(problem, pair[0], pair[1]) || depends(problem, pair[1], pair[0])
+            {
+                continue;
+            }
+            let price = group.lowered.price;
+            let shared: u64 = buffers.iter().map(|b| buffer_bytes(problem, *b)).max().unwrap_or(0);
+            let seconds = shared as f64 / problem.target.bandwidth + problem.target.launch;
+            decisions.push(Decision {
+                rule: Rule::Siblings,
+                producer: pair[0],
+                consumer: pair[1],
+                refusal: None,
+                reason: format!("read one input in one loop: saves up to {} and a launch", Bytes(shared)),
+                remedy: None,
+                bytes: (price.bytes, price.bytes.saturating_add(shared)),
+                seconds: (price.seconds, price.seconds + seconds),
+            });
+        }
+        for buffer in buffers {
+            readers.entry(buffer).or_default().push(k);
+        }
+    }
+    let before = partition.dependencies(problem);
+    let mut seen = BTreeSet::new();
+    for list in readers.values() {
+        for pair in list.windows(2) {
+            let (a, b) = (pair[0], pair[1]);
+            if !seen.insert((a, b)) || before[a].contains(&b) || before[b].contains(&a) {
+                continue;
+            }
+            let node = |k: usize| {
+                let first = partition.group(k).and_then(|g| g.roots.first());
+                first.map(|r| r.node(kernel))
+            };
+            if let (Some(first), Some(second)) = (node(a), node(b)) {
+                let trial = try_merge(problem, partition, a, b);
+                decisions.push(refused(Rule::Siblings, first, second, &trial));
+            }
+        }
+    }
+}
+
+fn buffer_bytes(problem: &Problem<'_>, buffer: BufferRef) -> u64 {
+    let kernel = problem.kernel;
+    let (axes, dtype) = match buffer {
+        BufferRef::Param(p) => match &kernel.param(p).kind {
+            crate::graph::ParamKind::Tensor { axes, dtype, .. } => (axes.clone(), *dtype),
+            crate::graph::ParamKind::Scalar { .. } | crate::graph::ParamKind::Axis { .. } => return 0,
+        },
+        BufferRef::Temp(t) => {
+            let ty = &kernel.node(NodeId(t.0)).ty;
+            (ty.axes.clone(), ty.dtype)
+        }
+        BufferRef::Result(k) => {
+            let value = kernel.outputs.iter().find_map(|o| match o.target {
+                OutputTarget::Result { index, .. } if index == k => Some(o.value),
+                OutputTarget::Result { .. } | OutputTarget::Param { .. } => None,
+            });
+            let Some(value) = value else { return 0 };
+            let ty = &kernel.node(value).ty;
+            (ty.axes.clone(), ty.dtype)
+        }
+    };
+    problem.sizes.product(&axes).saturating_mul(dtype.size() as u64)
+}
+
+fn depends(problem: &Problem<'_>, on: NodeId, node: NodeId) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut stack = vec![node];
+    while let Some(id) = stack.pop() {
+        if id == on {
+            return true;
+        }
+        if id > on && seen.insert(id) {
+            stack.extend(problem.kernel.node(id).op.operands());
+        }
+    }
+    false
+}
+
+/// Stores over parameters: in place, or by a copy because something reads the old value elsewhere.
+fn explain_stores(problem: &Problem<'_>, partition: &Partition, decisions: &mut Vec<Decision>) {
+    let kernel = problem.kernel;
+    for (k, output) in kernel.outputs.iter().enumerate() {
+        let OutputTarget::Param { param, .. } = output.target else { continue };
+        let name = &kernel.param(param).name;
+        let root = Root::Output(k as u32);
+        let Some((slot, group)) = partition.live().find(|(_, g)| g.roots.contains(&root)) else { continue };
+        let price = group.lowered.price;
+        let copies = group.roots.len() == 1 && group.lowered.loads == [output.value];
+        for (k, reader) in
+            partition.live().filter(|(k, g)| !copies && *k != slot && g.lowered.reads.contains(&param))
+        {
+            let Some(first) = reader.roots.first() else { continue };
+            let trial = try_merge(problem, partition, k, slot);
+            decisions.push(Decision {
+                reason: format!("`{name}` is overwritten by a later launch: {}", trial.reason),
+                ..refused(Rule::Siblings, first.node(kernel), output.value, &trial)
+            });
+        }
+        let bytes = value_bytes(problem, output.value);
+        let mut decision = Decision {
+            rule: Rule::InPlace,
+            producer: output.value,
+            consumer: output.value,
+            refusal: None,
+            reason: format!("`{name}` is read where it is written, if at all: no copy"),
+            remedy: None,
+            bytes: (price.bytes, price.bytes.saturating_add(bytes.saturating_mul(2))),
+            seconds: (price.seconds, price.seconds + 2.0 * bytes as f64 / problem.target.bandwidth),
+        };
+        if copies {
+            let holder = partition
+                .live()
+                .find(|(_, g)| g.roots.iter().any(|r| problem.holds(*r, output.value)))
+                .map(|(k, _)| k);
+            let trial = holder.map(|h| try_merge(problem, partition, h, slot));
+            let because = trial.as_ref().map(|t| t.reason.clone()).unwrap_or_default();
+            decision.refusal = Some(match trial.map(|t| t.refusal) {
+                Some(Refusal::Slower) => Refusal::Slower,
+                _ => Refusal::InPlaceHazard,
+            });
+            decision.reason = format!("the new `{name}` is copied: {because}");
+            decision.remedy = Some("return a new tensor instead of writing in place".to_owned());
+        }
+        decisions.push(decision);
+    }
+}

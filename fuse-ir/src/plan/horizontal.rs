@@ -1,0 +1,121 @@
+//! Independent small groups in one launch, dispatched by block range.
+//!
+//! Groups that share an input over one domain are one group already (siblings). What is left to gain is the start of a
+//! launch, so only groups whose work is short against it are put together, and only where the work of both is not held
+//! up: each keeps its own loop.
+
+use crate::plan::cost::{count_code, count_parameters};
+use crate::plan::display::Micros;
+use crate::plan::partition::{Partition, Problem};
+use crate::plan::{Decision, Refusal, Rule};
+use std::collections::BTreeSet;
+
+/// Work in seconds up to which a group is small: a few starts of a launch.
+const SMALL_WORK: f64 = 10e-6;
+
+/// The groups of each launch, by slot, in order, with a decision for each pair that was weighed.
+///
+/// `force` puts together what is legal whether or not it is worth it, to keep to a number of launches.
+pub(super) fn join_launches(
+    problem: &Problem<'_>,
+    partition: &Partition,
+    order: &[usize],
+    force: bool,
+) -> (Vec<Vec<usize>>, Vec<Decision>) {
+    let before = partition.dependencies(problem);
+    let mut launches: Vec<Vec<usize>> = Vec::new();
+    let mut decisions = Vec::new();
+    for &slot in order {
+        // The first launch after everything the group depends on.
+        let earliest = launches
+            .iter()
+            .rposition(|parts| parts.iter().any(|p| before[slot].contains(p)))
+            .map_or(0, |k| k + 1);
+        let mut home = None;
+        let mut weighed: Option<Decision> = None;
+        for (k, parts) in launches.iter().enumerate().skip(earliest) {
+            let decision = weigh(problem, partition, parts, slot, force);
+            if decision.refusal.is_none() {
+                home = Some(k);
+            }
+            let taken = decision.refusal.is_none();
+            if weighed.is_none() || taken {
+                weighed = Some(decision);
+            }
+            if taken {
+                break;
+            }
+        }
+        decisions.extend(weighed);
+        match home {
+            Some(k) => launches[k].push(slot),
+            None => launches.push(vec![slot]),
+        }
+    }
+    (launches, decisions)
+}
+
+fn weigh(
+    problem: &Problem<'_>,
+    partition: &Partition,
+    parts: &[usize],
+    slot: usize,
+    force: bool,
+) -> Decision {
+    let target = problem.target;
+    let group = |k: usize| partition.group(k);
+    let work = |k: usize| {
+        group(k)
+            .map_or(0.0, |g| g.lowered.price.seconds - f64::from(g.lowered.group.launches()) * target.launch)
+    };
+    let launches = |k: usize| group(k).map_or(1, |g| g.lowered.group.launches());
+    let sum = |f: &dyn Fn(&crate::schedule::ScheduledGroup) -> u32| -> u32 {
+        parts.iter().chain([&slot]).filter_map(|k| group(*k)).map(|g| f(&g.lowered.group)).sum()
+    };
+    let parameters = sum(&|g| count_parameters(g));
+    let code = sum(&|g| count_code(problem.kernel, g));
+    let longest = parts.iter().chain([&slot]).map(|k| work(*k)).fold(0.0, f64::max);
+    let together = parts.iter().map(|k| launches(*k)).max().unwrap_or(1).max(launches(slot));
+    let apart = parts.iter().map(|k| launches(*k)).max().unwrap_or(1) + launches(slot);
+    let saved = f64::from(apart - together) * target.launch;
+    let total: f64 = parts.iter().chain([&slot]).map(|k| work(*k)).sum();
+    let bytes = parts.iter().chain([&slot]).filter_map(|k| group(*k)).map(|g| g.lowered.price.bytes).sum();
+    let stores: BTreeSet<_> = parts
+        .iter()
+        .filter_map(|k| group(*k))
+        .flat_map(|g| g.lowered.writes.iter().chain(&g.lowered.reads).copied())
+        .collect();
+    let conflict = group(slot).is_some_and(|g| g.lowered.writes.iter().any(|w| stores.contains(w)));
+    let (refusal, reason) = if conflict {
+        let reason = "one overwrites what the other reads".to_owned();
+        (Some(Refusal::InPlaceHazard), reason)
+    } else if parameters > target.parameters {
+        let reason = format!("{parameters} buffers and scalars, {} fit a launch", target.parameters);
+        (Some(Refusal::Parameters), reason)
+    } else if code > target.code_size {
+        (Some(Refusal::CodeSize), format!("about {code} operations, {} fit a launch", target.code_size))
+    } else if longest > SMALL_WORK && !force {
+        let reason = format!(
+            "the work takes {} against the {} that one launch less would save",
+            Micros(longest),
+            Micros(saved)
+        );
+        (Some(Refusal::Slower), reason)
+    } else {
+        (None, format!("independent and small: one launch less saves {}", Micros(saved)))
+    };
+    let node = |k: usize| {
+        let first = group(k).and_then(|g| g.roots.first()).map(|r| r.node(problem.kernel));
+        first.unwrap_or(crate::id::NodeId(0))
+    };
+    Decision {
+        rule: Rule::Horizontal,
+        producer: parts.last().map_or(node(slot), |k| node(*k)),
+        consumer: node(slot),
+        refusal,
+        reason,
+        remedy: None,
+        bytes: (bytes, bytes),
+        seconds: (total + f64::from(together) * target.launch, total + f64::from(apart) * target.launch),
+    }
+}

@@ -1,0 +1,98 @@
+//! Random graphs: the greedy search against the best of all plans, and every plan against the graph.
+
+use super::build::Build;
+use super::check::check_numbers;
+use fuse_ir::graph::Kernel;
+use fuse_ir::id::NodeId;
+use fuse_ir::plan::compare_with_best;
+use fuse_ir::scalar::ScalarOp;
+use fuse_ir::target::Target;
+
+/// A generator of small numbers, the same on every machine.
+struct Choices(u64);
+
+impl Choices {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as usize % n
+    }
+}
+
+/// A kernel of up to twelve operations over subsets of three axes, of random extents.
+fn random_kernel(seed: u64) -> Kernel {
+    let mut c = Choices(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut b = Build::new(&format!("random_{seed}"));
+    let axes: Vec<_> =
+        ["M", "N", "K"].iter().map(|name| b.assumed(name, [16, 256, 1024, 4096][c.below(4)])).collect();
+    let mut nodes: Vec<NodeId> = Vec::new();
+    let subsets = [vec![0, 1], vec![1], vec![0, 1], vec![0], vec![1, 2]];
+    for k in 0..2 + c.below(3) {
+        // The first two have all axes between them, so that shapes fix the extents.
+        let subset = &subsets[[0, 4, c.below(subsets.len())][k.min(2)]];
+        let subset: Vec<_> = subset.iter().map(|a| axes[*a]).collect();
+        nodes.push(b.f32(&format!("x{k}"), &subset));
+    }
+    let params = nodes.len();
+    let count = 3 + c.below(10);
+    while nodes.len() < params + count {
+        // The latest values are the likelier operands.
+        let pick = |c: &mut Choices, n: usize| n - 1 - c.below(n).min(c.below(n));
+        let x = nodes[pick(&mut c, nodes.len())];
+        let own = b.b.kernel.node(x).ty.axes.clone();
+        let next = match c.below(8) {
+            0 | 1 if !own.is_empty() => {
+                let axis = own[c.below(own.len())];
+                if c.below(2) == 0 { b.sum(x, &[axis]) } else { b.max(x, &[axis]) }
+            }
+            2 if own.len() == 2 => b.sum(x, &own),
+            3 | 4 => b.unary([ScalarOp::Exp, ScalarOp::Abs, ScalarOp::Erf][c.below(3)], x),
+            _ => {
+                let y = nodes[pick(&mut c, nodes.len())];
+                b.map([ScalarOp::Add, ScalarOp::Mul, ScalarOp::Sub][c.below(3)], &[x, y])
+            }
+        };
+        nodes.push(next);
+    }
+    // What nothing reads is a result.
+    let kernel = &b.b.kernel;
+    let unread: Vec<NodeId> = nodes[params..]
+        .iter()
+        .copied()
+        .filter(|n| !kernel.nodes.iter().any(|node| node.op.operands().contains(n)))
+        .collect();
+    for node in unread {
+        let axes = b.b.kernel.node(node).ty.axes.clone();
+        b.result(node, &axes);
+    }
+    b.build()
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "figures for whoever asks with --nocapture")]
+fn greedy_is_near_the_best() {
+    let target = Target::cpu();
+    let (mut near, mut searched, mut worst) = (0, 0, (1.0, 0));
+    for seed in 0..1000 {
+        let kernel = random_kernel(seed);
+        let found = compare_with_best(&kernel, &target, 200_000).expect("a plan");
+        if let Some(over) = found {
+            searched += 1;
+            near += u32::from(over <= 1.05);
+            if over > worst.0 {
+                worst = (over, seed);
+            }
+        }
+    }
+    println!("{near} of {searched} within 5 %, worst {worst:?}");
+    assert!(searched >= 950, "{searched} of 1000 were searched");
+    assert!(f64::from(near) >= 0.95 * f64::from(searched), "{near} of {searched}, worst {worst:?}");
+}
+
+#[test]
+fn plans_of_random_graphs_compute_what_the_graph_says() {
+    for seed in 0..150 {
+        check_numbers(&random_kernel(seed));
+    }
+}
