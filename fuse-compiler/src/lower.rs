@@ -159,4 +159,4 @@ fn add_stores(cx: &mut Context<'_>, function: &TensorFn) -> Result<(), Reported>
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

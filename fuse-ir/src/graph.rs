@@ -98,9 +98,9 @@ pub enum Reducer {
     Sum,
     /// Product of numbers. Empty: 1.
     Prod,
-    /// Greatest, NaN if any is. An empty axis is an error at the call.
+    /// Greatest, NaN if any is. Empty: −∞, or the least integer; where that is an error the kernel has a check.
     Max,
-    /// Least, NaN if any is. An empty axis is an error at the call.
+    /// Least, NaN if any is. Empty: ∞, or the greatest integer; where that is an error the kernel has a check.
     Min,
     /// Whether any is true. Empty: false.
     Any,

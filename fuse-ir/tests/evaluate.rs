@@ -63,7 +63,9 @@ fn reducers_of_nothing_give_their_identity_or_an_error() {
     let of_nothing = |reducer| first(&reduce_vector(reducer, DType::F32), vec![f32s(&[])]);
     check(&of_nothing(Reducer::Sum), &[0.0]);
     check(&of_nothing(Reducer::Prod), &[1.0]);
-    for reducer in [Reducer::Max, Reducer::Min, Reducer::ArgMax, Reducer::ArgMin] {
+    check(&of_nothing(Reducer::Max), &[f32::NEG_INFINITY]);
+    check(&of_nothing(Reducer::Min), &[f32::INFINITY]);
+    for reducer in [Reducer::ArgMax, Reducer::ArgMin] {
         let kernel = reduce_vector(reducer, DType::F32);
         let got = evaluate(&kernel, &Inputs(vec![f32s(&[])]), Precision::Exact);
         assert_eq!(got, Err(EvalError::EmptyReduction { node: NodeId(1) }));

@@ -133,7 +133,7 @@ pub(super) fn lower_body(cx: &mut Context<'_>, function: &TensorFn) -> Result<Va
             let mut nodes = Vec::new();
             let mut failed = None;
             for ((ty, value), part) in types.iter().zip(&values).zip(parts) {
-                let place = part.map_or(place, |e| Place::of(e));
+                let place = part.map_or(place, Place::of);
                 match check_result(cx, ty, value, place, part) {
                     Ok(node) => nodes.push(Value::Node(node)),
                     Err(reported) => failed = Some(reported),

@@ -14,6 +14,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+/// The composites of the prelude that were asked for; `None` for a name that is none.
+pub(super) type PreludeCache = BTreeMap<(String, Precision), Option<Rc<TensorFn>>>;
+
 /// The functions over tensors that a body can call.
 #[derive(Default)]
 pub(super) struct Library {
@@ -24,7 +27,7 @@ pub(super) struct Library {
     /// Composites whose body has errors, which were reported: their calls are silent.
     pub(super) broken: RefCell<BTreeMap<String, Reported>>,
     /// Composites of the prelude, parsed when they are first called.
-    pub(super) prelude: RefCell<BTreeMap<(String, Precision), Option<Rc<TensorFn>>>>,
+    pub(super) prelude: RefCell<PreludeCache>,
 }
 
 /// The call of a prelude composite.

@@ -40,14 +40,27 @@ pub(super) fn lower_expr(cx: &mut Context<'_>, expr: &syn::Expr) -> Result<Value
                 return Err(cx.report(messages::assignment_in_expression(op_place)));
             };
             let (left, right) = (lower_expr(cx, &binary.left), lower_expr(cx, &binary.right));
+            let (left, right) = (left?, right?);
+            for (value, operand) in [(&left, &binary.left), (&right, &binary.right)] {
+                expect_one(cx, value, Place::of(operand))?;
+            }
             let site = site_of(cx, binary);
-            lower_binary(cx, op, &left?, &right?, op_place, &site)
+            lower_binary(cx, op, &left, &right, op_place, &site)
         }
         syn::Expr::Cast(cast) => lower_cast(cx, cast),
         syn::Expr::Call(call) => lower_call(cx, call),
         syn::Expr::MethodCall(call) => lower_method(cx, call),
         syn::Expr::If(expr) => lower_if(cx, expr),
         other => Err(report_unsupported(cx, other)),
+    }
+}
+
+/// Reports a tuple, or nothing, where one tensor is expected.
+fn expect_one(cx: &mut Context<'_>, value: &Value, place: Place) -> Result<(), Reported> {
+    match value {
+        Value::Node(_) | Value::Untyped(_) => Ok(()),
+        Value::Tuple(_) => Err(cx.report(messages::tuple_in_place_of_tensor(place))),
+        Value::Unit => Err(cx.report(messages::no_value(place))),
     }
 }
 

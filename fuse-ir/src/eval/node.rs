@@ -275,7 +275,9 @@ fn saturate(x: i128) -> i64 {
 
 fn needs_elements(reducer: &Reducer) -> bool {
     match reducer {
-        Reducer::Max | Reducer::Min | Reducer::ArgMax | Reducer::ArgMin => true,
+        Reducer::ArgMax | Reducer::ArgMin => true,
+        // Extremes of nothing are infinite: a softmax over nothing needs them, `x.max(N)` has a check.
+        Reducer::Max | Reducer::Min => false,
         Reducer::Sum | Reducer::Prod | Reducer::Any | Reducer::All | Reducer::User { .. } => false,
     }
 }

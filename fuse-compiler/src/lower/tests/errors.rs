@@ -1,1 +1,48 @@
-//! Later.
+//! Rules 7 and 21, and the arguments of calls.
+
+use super::*;
+
+fn k(body: &str) -> String {
+    format!("#[kernel] fn k<M, N>(x: Tensor<f32, M, N>, w: Tensor<f32, N>) -> Tensor<f32, M> {{ {body} }}")
+}
+
+#[test]
+fn rule_7_what_is_planned_says_so() {
+    for name in ["dot", "window", "gather"] {
+        check_error(&k(&format!("x.«{name}»(w, N)")), "not_supported_yet");
+    }
+}
+
+#[test]
+fn rule_21_what_is_not_expressible_says_so() {
+    for name in ["scatter", "sort", "topk", "unique", "nonzero", "scan", "cumprod"] {
+        check_error(&k(&format!("x.«{name}»(N)")), "not_expressible");
+    }
+    check_error(&k("«argsort»(x)"), "not_expressible");
+    check_error(&k("x.«reshape»(N)"), "use_instead");
+    check_error(&k("x.«unsqueeze»(0)"), "use_instead");
+}
+
+#[test]
+fn calls_have_their_arguments() {
+    check_error(&k("x.«slice»(N, 0)"), "argument_count");
+    check_error(&k("x.«exp»(1.0)"), "argument_count");
+    check_error(&k("x.pad(N, 1, 1, N, «filling» = 0.0)"), "unknown_argument");
+    check_error(&k("x.pad(N, 1, 1, fill = 0.0, «N»)"), "positional_after_named");
+    check_error(&k("x.pad(N, «-1», 1, N)"), "negative_padding");
+    check_error(&k("x.at(N, «-1»)"), "negative_position");
+    check_error(&k("concat(N, «x»)"), "concat_part");
+    check_error(&k("«select»(x > 0.0, x)"), "argument_count");
+    check_error(&k("x.exp«::<N>»()"), "turbofish_not_expected");
+    check_error(&k("«(x, x)».exp()"), "method_of_tuple");
+    check_error(&k("«(x, x)» + 1.0"), "tuple_in_place_of_tensor");
+    check_error(&k("f32::max(x, «N»)"), "axis_in_function_call");
+}
+
+#[test]
+fn an_error_inside_the_prelude_stands_at_its_call() {
+    let outer = "#[kernel] fn k<A, B, N>(x: Tensor<f32, A, N>, g: Tensor<f32, B, N>) -> Tensor<f32, A, N> { «rms_norm::<N>»(x, g, 1e-5) }";
+    check_error(outer, "outer_product");
+    check_error(&k("layer_norm(w, «x.sum(N)», w, 1e-5)"), "argument_without_axis");
+    check_error(&k("cross_entropy::<N>(x, «w»)"), "other_dtype_expected");
+}
