@@ -14,7 +14,7 @@
 //! last one passing through (equal to a binary counter of partial results). `ordered` user reducers combine the
 //! elements of a chunk from first to last instead, starting with the identity, and chunks by the same adjacent pairs.
 //! `ArgMax`/`ArgMin` carry (value, position); of equals the smaller position wins, so that any tree gives the first.
-//! `cumsum` runs from first to last.
+//! `cumsum` starts at zero and runs from first to last.
 
 pub mod build;
 pub mod passes;

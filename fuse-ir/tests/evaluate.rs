@@ -192,10 +192,14 @@ fn cumsum_runs_from_first_to_last() {
     let along_n = b.push(Op::CumSum { source: x, axis: n });
     b.result(along_m, &[m, n]);
     b.result(along_n, &[m, n]);
+    let kernel = b.build();
     let inputs = Inputs(vec![matrix(2, 3, &[1., 2., 3., 4., 5., 6.])]);
-    let got = evaluate(&b.build(), &inputs, Precision::Exact).unwrap();
+    let got = evaluate(&kernel, &inputs, Precision::Exact).unwrap();
     check(&got.results[0], &[1., 2., 3., 5., 7., 9.]);
     check(&got.results[1], &[1., 3., 6., 4., 9., 15.]);
+    let zeros = Inputs(vec![matrix(1, 2, &[-0.0, -0.0])]);
+    let got = evaluate(&kernel, &zeros, Precision::Exact).unwrap();
+    check(&got.results[1], &[0.0, 0.0]);
 }
 
 #[test]

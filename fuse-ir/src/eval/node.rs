@@ -213,11 +213,14 @@ impl Evaluation {
                 result.data = source.data.clone();
                 let stride = source.axes.iter().position(|a| a == axis).map_or(0, |i| source.strides[i]);
                 for_each_position(&node.ty.axes, extents, |index| {
-                    if index[axis.index()] > 0 {
-                        let at = source.offset(index);
-                        let operands = [result.data[at - stride], result.data[at]];
-                        result.data[at] = eval_op(ScalarOp::Add, &operands).0;
-                    }
+                    // The sum starts at +0.0, as those of reductions do, so that a first −0.0 becomes +0.0.
+                    let at = source.offset(index);
+                    let before = if index[axis.index()] > 0 {
+                        result.data[at - stride]
+                    } else {
+                        Value::zero(result.dtype)
+                    };
+                    result.data[at] = eval_op(ScalarOp::Add, &[before, result.data[at]]).0;
                     Ok(())
                 })?;
             }

@@ -47,56 +47,49 @@ impl<'a> Combiner<'a> {
         &self.identity
     }
 
-    /// The element at `position` of the row as a partial result.
-    pub(crate) fn lift(&self, element: &[Value], position: usize) -> Vec<Value> {
+    /// Makes the element at `position` of the row a partial result.
+    pub(crate) fn lift(&self, element: &mut Vec<Value>, position: usize) {
         match self.reducer {
-            Reducer::ArgMax | Reducer::ArgMin => vec![element[0], Value::I64(position as i64)],
+            Reducer::ArgMax | Reducer::ArgMin => element.push(Value::I64(position as i64)),
             Reducer::Sum
             | Reducer::Prod
             | Reducer::Max
             | Reducer::Min
             | Reducer::Any
             | Reducer::All
-            | Reducer::User { .. } => element.to_vec(),
+            | Reducer::User { .. } => {}
         }
     }
 
-    /// `left ⊕ right`.
-    pub(crate) fn combine(&mut self, left: &[Value], right: &[Value]) -> Vec<Value> {
-        let op = |op: ScalarOp| vec![eval_op(op, &[left[0], right[0]]).0];
+    /// `left = left ⊕ right`.
+    pub(crate) fn combine(&mut self, left: &mut Vec<Value>, right: &[Value]) {
         let float = left[0].as_f64().is_some();
-        match self.reducer {
-            Reducer::Sum => op(ScalarOp::Add),
-            Reducer::Prod => op(ScalarOp::Mul),
-            Reducer::Max => op(if float { ScalarOp::Maximum } else { ScalarOp::Max }),
-            Reducer::Min => op(if float { ScalarOp::Minimum } else { ScalarOp::Min }),
-            Reducer::Any => op(ScalarOp::Or),
-            Reducer::All => op(ScalarOp::And),
-            Reducer::ArgMax => self.pick(left, right, ScalarOp::Gt),
-            Reducer::ArgMin => self.pick(left, right, ScalarOp::Lt),
-            Reducer::User { combine, .. } => {
-                let (values, fault) =
-                    eval_fn_in(self.precision, self.functions, *combine, &[left, right].concat());
-                self.fault = self.fault.or(fault);
-                values
+        let op = match self.reducer {
+            Reducer::Sum => ScalarOp::Add,
+            Reducer::Prod => ScalarOp::Mul,
+            Reducer::Max if float => ScalarOp::Maximum,
+            Reducer::Max => ScalarOp::Max,
+            Reducer::Min if float => ScalarOp::Minimum,
+            Reducer::Min => ScalarOp::Min,
+            Reducer::Any => ScalarOp::Or,
+            Reducer::All => ScalarOp::And,
+            Reducer::ArgMax | Reducer::ArgMin => {
+                let before =
+                    if matches!(self.reducer, Reducer::ArgMax) { ScalarOp::Gt } else { ScalarOp::Lt };
+                if !precedes(left, right, before) {
+                    left.copy_from_slice(right);
+                }
+                return;
             }
-        }
-    }
-
-    /// Of two (value, position) the better: a NaN before any number, then by `before`, then the smaller position.
-    fn pick(&self, left: &[Value], right: &[Value], before: ScalarOp) -> Vec<Value> {
-        let is_nan = |v: &[Value]| v[0].as_f64().is_some_and(f64::is_nan);
-        let precedes = |a: &[Value], b: &[Value]| eval_op(before, &[a[0], b[0]]).0 == Value::Bool(true);
-        let position = |v: &[Value]| v[1].as_i128();
-        let left_wins = match (is_nan(left), is_nan(right)) {
-            (true, false) => true,
-            (false, true) => false,
-            (true, true) => position(left) <= position(right),
-            (false, false) => {
-                precedes(left, right) || (!precedes(right, left) && position(left) <= position(right))
+            Reducer::User { combine, .. } => {
+                let args = [left.as_slice(), right].concat();
+                let (values, fault) = eval_fn_in(self.precision, self.functions, *combine, &args);
+                self.fault = self.fault.or(fault);
+                *left = values;
+                return;
             }
         };
-        if left_wins { left.to_vec() } else { right.to_vec() }
+        left[0] = eval_op(op, &[left[0], right[0]]).0;
     }
 
     /// What the reduction gives of the last partial result: of (value, position) the position.
@@ -118,6 +111,20 @@ impl<'a> Combiner<'a> {
     }
 }
 
+/// Of two (value, position) whether the left one wins: a NaN before any number, then by `before`, then the smaller
+/// position.
+fn precedes(left: &[Value], right: &[Value], before: ScalarOp) -> bool {
+    let is_nan = |v: &[Value]| v[0].as_f64().is_some_and(f64::is_nan);
+    let wins = |a: &[Value], b: &[Value]| eval_op(before, &[a[0], b[0]]).0 == Value::Bool(true);
+    let comes_first = left[1].as_i128() <= right[1].as_i128();
+    match (is_nan(left), is_nan(right)) {
+        (true, false) => true,
+        (false, true) => false,
+        (true, true) => comes_first,
+        (false, false) => wins(left, right) || (!wins(right, left) && comes_first),
+    }
+}
+
 /// The least value: −∞ or the least integer.
 fn least(dtype: DType) -> Value {
     Value::from_f64(dtype, f64::NEG_INFINITY).unwrap_or_else(|| Value::F64(f64::NEG_INFINITY).cast(dtype))
@@ -128,68 +135,67 @@ fn greatest(dtype: DType) -> Value {
     Value::from_f64(dtype, f64::INFINITY).unwrap_or_else(|| Value::F64(f64::INFINITY).cast(dtype))
 }
 
-/// The reduction of a row of `len` elements; `element(r)` gives the tuple at position `r`.
+/// The reduction of a row of `len` elements; `element(r, to)` puts the tuple at position `r` in `to`.
 pub(crate) fn reduce_row(
     combiner: &mut Combiner<'_>,
     len: usize,
     mut element: impl FnMut(usize, &mut Vec<Value>),
 ) -> Vec<Value> {
-    let mut buffer = Vec::new();
     if combiner.precision == Precision::F64 {
-        let mut total = combiner.identity().to_vec();
+        let (mut total, mut lifted) = (combiner.identity().to_vec(), Vec::new());
         for r in 0..len {
-            element(r, &mut buffer);
-            let lifted = combiner.lift(&buffer, r);
-            total = combiner.combine(&total, &lifted);
+            element(r, &mut lifted);
+            combiner.lift(&mut lifted, r);
+            combiner.combine(&mut total, &lifted);
         }
         return combiner.finish(&total);
     }
     let mut partials = Vec::new();
     for start in (0..len).step_by(CHUNK) {
-        let end = len.min(start + CHUNK);
-        partials.push(reduce_chunk(combiner, start, end, &mut element));
+        partials.push(reduce_chunk(combiner, start, len.min(start + CHUNK), &mut element));
     }
     let total = fold_chunks(combiner, partials);
     combiner.finish(&total)
 }
 
 /// The partial result of one chunk.
-pub(crate) fn reduce_chunk(
+fn reduce_chunk(
     combiner: &mut Combiner<'_>,
     start: usize,
     end: usize,
     element: &mut impl FnMut(usize, &mut Vec<Value>),
 ) -> Vec<Value> {
-    let mut buffer = Vec::new();
+    let mut lifted = Vec::new();
     let lanes = if combiner.keeps_order() { 1 } else { LANES };
     let mut accumulators = vec![combiner.identity().to_vec(); lanes];
     for r in start..end {
-        element(r, &mut buffer);
-        let lifted = combiner.lift(&buffer, r);
-        let lane = &mut accumulators[(r - start) % lanes];
-        *lane = combiner.combine(lane, &lifted);
+        element(r, &mut lifted);
+        combiner.lift(&mut lifted, r);
+        combiner.combine(&mut accumulators[(r - start) % lanes], &lifted);
     }
     let mut width = lanes;
     while width > 1 {
         width /= 2;
-        for i in 0..width {
-            accumulators[i] = combiner.combine(&accumulators[i], &accumulators[i + width]);
+        let (lower, upper) = accumulators.split_at_mut(width);
+        for (left, right) in lower.iter_mut().zip(upper) {
+            combiner.combine(left, right);
         }
     }
     accumulators.swap_remove(0)
 }
 
 /// Adjacent pairs, level by level, an odd last one passing through; the identity of no chunks.
-pub(crate) fn fold_chunks(combiner: &mut Combiner<'_>, mut partials: Vec<Vec<Value>>) -> Vec<Value> {
+fn fold_chunks(combiner: &mut Combiner<'_>, mut partials: Vec<Vec<Value>>) -> Vec<Value> {
     while partials.len() > 1 {
-        let pairs: Vec<Vec<Value>> = partials
-            .chunks(2)
-            .map(|pair| match pair {
-                [left, right] => combiner.combine(left, right),
-                single => single.concat(),
-            })
-            .collect();
-        partials = pairs;
+        let mut level = Vec::with_capacity(partials.len().div_ceil(2));
+        for pair in partials.chunks_mut(2) {
+            let mut left = std::mem::take(&mut pair[0]);
+            if let Some(right) = pair.get(1) {
+                combiner.combine(&mut left, right);
+            }
+            level.push(left);
+        }
+        partials = level;
     }
     partials.pop().unwrap_or_else(|| combiner.identity().to_vec())
 }

@@ -27,10 +27,10 @@ impl<'a> Accumulator<'a> {
     }
 
     /// Takes the element at `position` of the row. Positions come in order.
-    pub(super) fn push(&mut self, element: &[Value], position: usize) {
+    pub(super) fn push(&mut self, element: &mut Vec<Value>, position: usize) {
         let lane = self.filled % self.lanes.len();
-        let lifted = self.combiner.lift(element, position);
-        self.lanes[lane] = self.combiner.combine(&self.lanes[lane], &lifted);
+        self.combiner.lift(element, position);
+        self.combiner.combine(&mut self.lanes[lane], element);
         self.filled += 1;
         if self.filled == CHUNK {
             let partial = self.close_chunk();
@@ -46,7 +46,9 @@ impl<'a> Accumulator<'a> {
         let mut row = std::mem::replace(&mut self.lanes, vec![identity.clone(); lanes]);
         while row.len() > 1 {
             let upper = row.split_off(row.len() / 2);
-            row = row.iter().zip(&upper).map(|(a, b)| self.combiner.combine(a, b)).collect();
+            for (left, right) in row.iter_mut().zip(&upper) {
+                self.combiner.combine(left, right);
+            }
         }
         row.pop().unwrap_or(identity)
     }
@@ -55,7 +57,10 @@ impl<'a> Accumulator<'a> {
     pub(super) fn count(&mut self, mut partial: Vec<Value>) {
         for slot in &mut self.counter {
             match slot.take() {
-                Some(left) => partial = self.combiner.combine(&left, &partial),
+                Some(mut left) => {
+                    self.combiner.combine(&mut left, &partial);
+                    partial = left;
+                }
                 None => {
                     *slot = Some(partial);
                     return;
@@ -79,11 +84,11 @@ impl<'a> Accumulator<'a> {
         }
         // The least entry holds the latest chunks, so each further one stands to its left.
         let mut total: Option<Vec<Value>> = None;
-        for left in std::mem::take(&mut self.counter).into_iter().flatten() {
-            total = Some(match total {
-                Some(right) => self.combiner.combine(&left, &right),
-                None => left,
-            });
+        for mut left in std::mem::take(&mut self.counter).into_iter().flatten() {
+            if let Some(right) = total {
+                self.combiner.combine(&mut left, &right);
+            }
+            total = Some(left);
         }
         (total.unwrap_or_else(|| self.combiner.identity().to_vec()), self.combiner)
     }

@@ -18,6 +18,9 @@ use std::ops::Range;
 pub(super) fn run_group(call: &mut Call<'_>, group: &ScheduledGroup) -> Result<(), InterpretError> {
     let count = |axes: &[AxisId]| axes.iter().map(|a| call.extents[a.index()].max(0)).product::<i64>();
     let (outer, inner) = (count(&group.outer), count(&group.reduced));
+    if outer == 0 {
+        return Ok(());
+    }
     let nothing = vec![None; group.values.len()];
     let mut run = Run {
         stamp: Stamp { launch: call.launch, group: group.id, outer: UNIFORM, phase: 0, inner: -1 },
@@ -190,7 +193,7 @@ impl<'a, 'c: 'a> Run<'a, 'c> {
                 for &source in reduction.sources {
                     element.push(self.value(source)?);
                 }
-                reduction.accumulator.push(&element, position as usize);
+                reduction.accumulator.push(&mut element, position as usize);
             }
             for &id in &pass.buffered {
                 let value = self.value(id)?;
@@ -294,10 +297,8 @@ impl<'a, 'c: 'a> Run<'a, 'c> {
             BodyOp::Reduce { .. } => return Err(InterpretError::NotComputed { group: group.id, value: id }),
             BodyOp::CumSum { source } => {
                 let next = self.value(*source)?;
-                let total = match self.sums[id.index()] {
-                    Some(total) => eval_op(ScalarOp::Add, &[total, next]).0,
-                    None => next,
-                };
+                let before = self.sums[id.index()].unwrap_or(Value::zero(next.dtype()));
+                let total = eval_op(ScalarOp::Add, &[before, next]).0;
                 self.sums[id.index()] = Some(total);
                 total
             }

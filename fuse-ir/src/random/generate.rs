@@ -85,7 +85,11 @@ impl Generator {
                 extent = self.rng.pick(&[4095, 4096, 4097, 8200]);
             }
             let name = ["M", "N", "K"][i];
-            self.b.axis(name);
+            let axis = self.b.axis(name);
+            // What the planner assumes decides what it does, and need not be what is passed.
+            if self.rng.one_in(3) {
+                self.b.kernel.axes[axis.index()].assumed = Some(self.rng.pick(&[1, 8, 64, 1024, 65536]));
+            }
             self.extents.push(extent);
         }
         let tensors = 1 + self.rng.below(4);
