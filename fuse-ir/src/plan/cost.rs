@@ -80,9 +80,10 @@ impl Sizes {
         self.product_of(axes.iter().copied())
     }
 
-    /// The number of positions on some axes.
+    /// The number of positions on some axes. Beyond what memory holds it stays there, so that sums of bytes over many
+    /// buffers do not overflow.
     pub fn product_of(&self, axes: impl IntoIterator<Item = AxisId>) -> u64 {
-        axes.into_iter().fold(1, |n, a| n.saturating_mul(self.get(a)))
+        axes.into_iter().fold(1, |n: u64, a| n.saturating_mul(self.get(a))).min(1 << 48)
     }
 
     /// All axes with their assumed extents.
