@@ -23,7 +23,7 @@ fn random_cases_verify_bind_and_evaluate() {
 #[test]
 fn random_cases_use_the_whole_language() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    for seed in 0..600 {
+    for seed in 0..1500 {
         let kernel = random_case(seed).kernel;
         for node in &kernel.nodes {
             let name = match &node.op {
