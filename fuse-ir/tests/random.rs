@@ -1,7 +1,7 @@
 //! Random cases: that they are sound, and between them use the whole graph language.
 
 use fuse_ir::eval::{Precision, evaluate};
-use fuse_ir::graph::{MapFn, Op, OutputTarget, Reducer, verify_graph};
+use fuse_ir::graph::{MapFn, Op, OutputTarget, Reducer, simplify_graph, verify_graph};
 use fuse_ir::random::{Case, random_case, shrink};
 use fuse_ir::scalar::ScalarOp;
 use std::collections::BTreeMap;
@@ -74,4 +74,27 @@ fn shrinking_keeps_the_failure_and_little_else() {
     assert!(divides(&small));
     assert!(small.kernel.nodes.len() <= 5, "{small}");
     assert_eq!(small.kernel.outputs.len(), 1, "{small}");
+}
+
+/// Simplification keeps every bit of every output.
+#[test]
+fn simplified_graphs_give_the_same_bits() {
+    let differs = |case: &Case| {
+        let Ok(want) = evaluate(&case.kernel, &case.inputs, Precision::Exact) else { return None };
+        let simple = simplify_graph(case.kernel.clone());
+        if let Err(e) = verify_graph(&simple) {
+            return Some(format!("{e}\n{simple}"));
+        }
+        match evaluate(&simple, &case.inputs, Precision::Exact) {
+            Ok(got) if got.same_bits(&want) => None,
+            got => Some(format!("{want:?}\n{got:?}\n{simple}")),
+        }
+    };
+    for seed in 0..1500 {
+        let case = random_case(seed);
+        if differs(&case).is_some() {
+            let small = shrink(case, |c| differs(c).is_some());
+            panic!("{small}{}", differs(&small).unwrap_or_default());
+        }
+    }
 }
