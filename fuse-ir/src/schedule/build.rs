@@ -457,7 +457,12 @@ impl Builder<'_> {
                 for arg in args {
                     values.push(self.eval(*arg, place)?);
                 }
-                let level = values.iter().map(|v| self.level_of(*v)).max().unwrap_or(Level::Uniform);
+                let mut level = values.iter().map(|v| self.level_of(*v)).max().unwrap_or(Level::Uniform);
+                // What may fault is not taken out of a loop: over an empty axis the graph computes it nowhere.
+                if self.context.facts.may_fault[id.index()] {
+                    let axes = node.ty.axes.iter().map(|a| self.level_of_expr(&self.position(place, *a)));
+                    level = axes.fold(level, Level::max);
+                }
                 let op = BodyOp::Map { function: *function, args: values };
                 self.push(op, dtype, level, Some(id))
             }
