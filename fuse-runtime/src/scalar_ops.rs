@@ -32,6 +32,13 @@ pub trait Float: Number {
     fn min(self, other: Self) -> Self;
 }
 
+/// Integers.
+#[diagnostic::on_unimplemented(message = "`{Self}` is not an integer", label = "needs an integer")]
+pub trait Integer: Number {
+    #[doc(hidden)]
+    fn shift_count(self) -> u32;
+}
+
 /// Floats and integers.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a number", label = "needs a float or an integer")]
 pub trait Number: Copy + PartialOrd + sealed::Sealed {
@@ -103,6 +110,11 @@ macro_rules! impl_number {
         }
     };
     ($($ty:ident)*) => {
+        $(impl Integer for $ty {
+            fn shift_count(self) -> u32 {
+                self as u32
+            }
+        })*
         $(impl_number!($ty, |x| x.wrapping_mul(x), f32, convert::round_to_f8e4m3, convert::round_to_f8e5m2, from_f32);)*
     };
 }
@@ -134,6 +146,11 @@ pub fn erfc<T: Float>(x: T) -> T {
 /// `x * x`; integers wrap.
 pub fn square<T: Number>(x: T) -> T {
     x.square()
+}
+
+/// The count of a shift, of which only the low bits are looked at.
+pub fn shift_count<T: Integer>(n: T) -> u32 {
+    n.shift_count()
 }
 
 /// The greater; NaN if either is.
@@ -218,17 +235,15 @@ mod tests {
 
     #[test]
     fn functions_mean_what_the_operations_mean() {
-        let functions: [(fn(f32) -> f32, ScalarOp); 4] = [
-            (rsqrt, ScalarOp::Rsqrt),
-            (sigmoid, ScalarOp::Sigmoid),
-            (erf, ScalarOp::Erf),
-            (erfc, ScalarOp::Erfc),
-        ];
-        for (function, op) in functions {
+        let check = |function: fn(f32) -> f32, op: ScalarOp| {
             for x in EDGES {
                 agree(function(x), eval_op(op, &[Value::F32(x)]).0, &format!("{op:?}"), x);
             }
-        }
+        };
+        check(rsqrt, ScalarOp::Rsqrt);
+        check(sigmoid, ScalarOp::Sigmoid);
+        check(erf, ScalarOp::Erf);
+        check(erfc, ScalarOp::Erfc);
         for a in EDGES {
             for b in EDGES {
                 let args = [Value::F32(a), Value::F32(b)];
@@ -242,28 +257,36 @@ mod tests {
 
     #[test]
     fn rounding_means_what_casts_mean() {
-        let rounds: [(fn(f32) -> f32, fn(f64) -> f32, fn(i32) -> f32, DType); 4] = [
-            (round_to_f16, round_to_f16, round_to_f16, DType::F16),
-            (round_to_bf16, round_to_bf16, round_to_bf16, DType::Bf16),
-            (round_to_f8e4m3, round_to_f8e4m3, round_to_f8e4m3, DType::F8E4M3),
-            (round_to_f8e5m2, round_to_f8e5m2, round_to_f8e5m2, DType::F8E5M2),
-        ];
-        for (from_f32, from_f64, from_i32, dtype) in rounds {
-            for x in EDGES {
-                agree(from_f32(x), Value::F32(x).cast(dtype).cast(DType::F32), dtype.name(), x);
-                let double = f64::from(x) * (1.0 + 1e-12);
-                agree(from_f64(double), Value::F64(double).cast(dtype).cast(DType::F32), dtype.name(), x);
-            }
-            for n in [0, 3, -17, 2049, 65519, i32::MAX, i32::MIN] {
-                agree(from_i32(n), Value::I32(n).cast(dtype).cast(DType::F32), dtype.name(), n as f32);
-            }
+        macro_rules! check {
+            ($round:ident, $dtype:ident) => {
+                for x in EDGES {
+                    agree(
+                        $round(x),
+                        Value::F32(x).cast(DType::$dtype).cast(DType::F32),
+                        stringify!($round),
+                        x,
+                    );
+                    let double = f64::from(x) * (1.0 + 1e-12);
+                    let cast = Value::F64(double).cast(DType::$dtype).cast(DType::F32);
+                    agree($round(double), cast, stringify!($round), x);
+                }
+                for n in [0, 3, -17, 2049, 65519, i32::MAX, i32::MIN] {
+                    let cast = Value::I32(n).cast(DType::$dtype).cast(DType::F32);
+                    agree($round(n), cast, stringify!($round), n as f32);
+                }
+            };
         }
+        check!(round_to_f16, F16);
+        check!(round_to_bf16, Bf16);
+        check!(round_to_f8e4m3, F8E4M3);
+        check!(round_to_f8e5m2, F8E5M2);
     }
 
     #[test]
     fn integers_wrap() {
         assert_eq!(square(100_000i32), 100_000i32.wrapping_mul(100_000));
         assert_eq!(square(20u8), 144);
+        assert_eq!(1i32.wrapping_shl(shift_count(-1i8)), i32::MIN);
         assert_eq!(clamp(7i64, 9, 3), 3);
         assert!(select(true, 1, 2) == 1 && select(false, 1, 2) == 2);
     }

@@ -9,6 +9,7 @@ mod expression;
 mod pattern;
 
 pub(super) use call::copy_name;
+pub(super) use expression::strip_parentheses;
 
 use super::method::{Class, edit_distance};
 use super::signature::read_type;

@@ -4,7 +4,9 @@
 //! that std lacks are the runtime's, and float constants are found without an import. The copy is public as the user
 //! declared it, and the oracle of the op's tests.
 
-use super::check::{Surroundings, address, check_constant, check_function, copy_name, is_std_import};
+use super::check::{
+    Surroundings, address, check_constant, check_function, copy_name, is_std_import, strip_parentheses,
+};
 use super::signature::{narrow_float, read_signature, read_type};
 use super::tree::{Rewrite, Rewrites};
 use super::{FnSource, Origin, ScalarItems};
@@ -76,10 +78,10 @@ pub fn emit_const(item: &syn::ItemConst, items: &ScalarItems) -> TokenStream {
     quote!(#allow #copy)
 }
 
-/// The lints of a copy: the user did not write it as it stands, and Clippy's advice would change what NaN does.
+/// The lints of a copy: only kernels may use the op, and Clippy's advice would change what NaN does.
 fn lint_levels() -> TokenStream {
     // At a place of the macro's own, so that lints about `allow` do not meet it.
-    quote_spanned!(Span::mixed_site()=> #[allow(clippy::all, dead_code, non_local_definitions, unused_braces, unused_parens)])
+    quote_spanned!(Span::mixed_site()=> #[allow(clippy::all, dead_code)])
 }
 
 /// The copy of one op, and the keys of the ops that it calls.
@@ -155,20 +157,20 @@ impl Rewriter<'_> {
         match rewrite {
             Rewrite::Wrapping { name, .. } if dtype.is_int() => match expr {
                 syn::Expr::Binary(binary) => {
-                    let right = &binary.right;
-                    Some(wrapping_operator(binary, name, dtype, right.to_token_stream()))
+                    let right = strip_parentheses(&binary.right).to_token_stream();
+                    Some(wrapping_operator(binary, name, dtype, right))
                 }
                 syn::Expr::Unary(unary) => {
-                    let operand = &unary.expr;
+                    let operand = strip_parentheses(&unary.expr);
                     Some(primitive_call(dtype, name, unary.op.span(), quote!(#operand)))
                 }
                 _ => None,
             },
             Rewrite::WrappingShift { name, .. } => {
                 let syn::Expr::Binary(binary) = expr else { return None };
-                let right = &binary.right;
-                let count = quote_spanned!(right.span()=> (#right) as ::core::primitive::u32);
-                Some(wrapping_operator(binary, name, dtype, count))
+                let right = strip_parentheses(&binary.right).to_token_stream();
+                let count = self.runtime_call("shift_count", binary.op.span(), right);
+                Some(wrapping_operator(binary, name, dtype, count.to_token_stream()))
             }
             Rewrite::Wrapping { .. } => None,
             Rewrite::Method { method, .. } => {
@@ -193,11 +195,11 @@ impl Rewriter<'_> {
             }
             Rewrite::ConstantAs => {
                 let ty = ident(dtype.name(), expr.span());
-                Some(parse_quote_spanned!(expr.span()=> (#expr as ::core::primitive::#ty)))
+                Some(parse_quote_spanned!(expr.span()=> #expr as ::core::primitive::#ty))
             }
             Rewrite::RoundTo(narrow) => {
                 let syn::Expr::Cast(cast) = expr else { return None };
-                let operand = &cast.expr;
+                let operand = strip_parentheses(&cast.expr);
                 let name = format!("round_to_{narrow}");
                 Some(self.runtime_call(&name, cast.as_token.span, quote!(#operand)))
             }
@@ -213,7 +215,7 @@ impl Rewriter<'_> {
 /// `T::name(left, right)`, or the assignment of it for a compound operator.
 fn wrapping_operator(binary: &syn::ExprBinary, name: &str, dtype: DType, right: TokenStream) -> syn::Expr {
     use syn::BinOp::*;
-    let (left, span) = (&binary.left, binary.op.span());
+    let (left, span) = (strip_parentheses(&binary.left), binary.op.span());
     let value = primitive_call(dtype, name, span, quote!(#left, #right));
     match binary.op {
         AddAssign(_) | SubAssign(_) | MulAssign(_) | DivAssign(_) | RemAssign(_) | ShlAssign(_)
@@ -231,7 +233,8 @@ fn primitive_call(dtype: DType, name: &str, span: Span, operands: TokenStream) -
 fn call_parts(expr: &syn::Expr) -> Option<(Span, TokenStream)> {
     match expr {
         syn::Expr::MethodCall(call) => {
-            let (receiver, arguments) = (&call.receiver, call.args.iter());
+            let receiver = strip_parentheses(&call.receiver);
+            let arguments = call.args.iter();
             Some((call.method.span(), quote!(#receiver #(, #arguments)*)))
         }
         syn::Expr::Call(call) => {

@@ -74,7 +74,7 @@ fn integers_wrap_in_every_build() {
             let mut y = 1;
             y = ::core::primitive::i32::wrapping_add(y, ::core::primitive::i32::wrapping_sub(
                 ::core::primitive::i32::wrapping_mul(x, 3), ::core::primitive::i32::wrapping_neg(x)));
-            y = ::core::primitive::i32::wrapping_shl(y, (n) as ::core::primitive::u32);
+            y = ::core::primitive::i32::wrapping_shl(y, ::fuse_runtime::__private::scalar::shift_count(n));
             ::core::primitive::i32::wrapping_div(::core::primitive::i32::wrapping_abs(y), 2)
         } }
         compare f(i32, i64)
@@ -82,7 +82,7 @@ fn integers_wrap_in_every_build() {
     copies!(
         { fn f(x: u8, y: u8) -> u8 { (x + y).pow(3) ^ u8::pow(y, 2) ^ -1i8 as u8 } } =>
         { fn f(x: u8, y: u8) -> u8 {
-            ::core::primitive::u8::wrapping_pow((::core::primitive::u8::wrapping_add(x, y)), 3)
+            ::core::primitive::u8::wrapping_pow(::core::primitive::u8::wrapping_add(x, y), 3)
                 ^ ::core::primitive::u8::wrapping_pow(y, 2) ^ -1i8 as u8
         } }
         compare f(u8, u8)
@@ -131,10 +131,10 @@ fn constants_of_sizes_are_cast() {
         { const N: usize = 2 * M; const M: usize = 3; const R: f32 = PI * 2.0; const K: u64 = M;
           fn f(x: u64) -> u64 { let mut s = x; for i in 0..N { s ^= i; } s + K } } =>
         { const N: usize = 2 * M; const M: usize = 3; const R: f32 = ::core::f32::consts::PI * 2.0;
-          const K: u64 = (M as ::core::primitive::u64);
+          const K: u64 = M as ::core::primitive::u64;
           fn f(x: u64) -> u64 {
             let mut s = x;
-            for i in 0..(N as ::core::primitive::u64) { s ^= i; }
+            for i in 0..N as ::core::primitive::u64 { s ^= i; }
             ::core::primitive::u64::wrapping_add(s, K)
         } }
         compare f(u64)
