@@ -24,23 +24,70 @@ mod docs;
 mod kernel;
 mod signature;
 
-pub use kernel::{Instance, expand_kernel};
-
-use crate::syntax::TensorFn;
+use crate::diagnostic::Diagnostics;
+use crate::planning::PlannedKernel;
+use crate::scalar::{FnSource, Origin, emit_const, emit_op};
+use crate::scalar_sources::ScalarSources;
+use crate::syntax::{Block, ConstItem, Item, TensorFn};
 use fuse_ir::dtype::DType;
+use kernel::expand_kernel;
 use proc_macro2::TokenStream;
 use quote::quote;
 use signature::Signature;
 
-/// What stands in the place of a kernel whose program has errors: its signatures, so that callers are not wrong too. The
-/// bodies cannot run, since the errors beside them end the build.
+/// The items of a block: errors, ops, kernels, and what is repeated as it is.
+///
+/// `facade` is the path of the facade crate. Kernels without a program, because they have errors, keep their signatures,
+/// so that callers are not wrong too.
+pub fn expand_items(
+    facade: &TokenStream,
+    block: &Block,
+    scalars: &ScalarSources<'_>,
+    planned: &[PlannedKernel],
+    diagnostics: &Diagnostics,
+) -> TokenStream {
+    let mut items = diagnostics.to_compile_errors();
+    for (k, item) in block.items.iter().enumerate() {
+        items.extend(match item {
+            Item::Use(item) => quote!(#item),
+            // A constant with errors is not repeated: rustc would find another in it.
+            Item::Const(constant) if !diagnostics.is_empty() && is_poisoned(scalars, constant) => {
+                TokenStream::new()
+            }
+            Item::Const(constant) => emit_const(&constant.item, scalars.items),
+            Item::Op(_) | Item::Reduce(_) => TokenStream::new(),
+            Item::Fn(function) if function.kernel.is_none() => TokenStream::new(),
+            Item::Fn(function) => {
+                let dtypes = list_instances(function);
+                let of = |dtypes: &Vec<DType>| planned.iter().find(|p| p.item == k && p.dtypes == *dtypes);
+                match dtypes.iter().map(of).collect::<Option<Vec<&PlannedKernel>>>() {
+                    Some(instances) if diagnostics.is_empty() => expand_kernel(facade, function, &instances),
+                    Some(_) | None => expand_broken_kernel(facade, function),
+                }
+            }
+        });
+    }
+    let sources: Vec<FnSource<'_>> =
+        scalars.ops.iter().chain(scalars.reducers.iter().map(|(_, source)| source)).cloned().collect();
+    for source in sources.iter().filter(|source| source.origin == Origin::Block) {
+        items.extend(emit_op(source, &sources, scalars.items, facade));
+    }
+    items
+}
+
+fn is_poisoned(scalars: &ScalarSources<'_>, constant: &ConstItem) -> bool {
+    scalars.items.poisoned.contains(&constant.item.ident.to_string())
+}
+
+/// What stands in the place of a kernel whose program has errors: its signatures. The bodies cannot run, since the errors
+/// beside them end the build.
 ///
 /// `facade` is the path of the facade crate.
-pub fn expand_broken_kernel(facade: &TokenStream, function: &TensorFn) -> TokenStream {
+fn expand_broken_kernel(facade: &TokenStream, function: &TensorFn) -> TokenStream {
     let signature = Signature::new(facade, function);
     let instances = list_instances(function);
     let body = quote!({ ::core::panic!("this kernel has errors") });
-    kernel::expand_items(
+    kernel::expand_interface(
         facade,
         &signature,
         &instances,
@@ -52,7 +99,7 @@ pub fn expand_broken_kernel(facade: &TokenStream, function: &TensorFn) -> TokenS
 
 /// The choices of a kernel's generic dtypes: those that its attribute lists, in every combination; where it lists none,
 /// the bound's own. One empty choice for a kernel without generic dtypes.
-pub fn list_instances(function: &TensorFn) -> Vec<Vec<DType>> {
+fn list_instances(function: &TensorFn) -> Vec<Vec<DType>> {
     let mut instances = vec![Vec::new()];
     for (name, bound) in function.dtype_generics() {
         let listed = function.kernel.iter().flat_map(|args| &args.dtypes).find(|(listed, _)| listed == name);

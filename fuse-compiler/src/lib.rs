@@ -10,7 +10,11 @@ pub mod syntax;
 
 pub mod prelude;
 
+pub mod scalar_sources;
+
 pub mod lower;
+
+pub mod planning;
 
 pub mod emit_rust;
 pub mod expand;

@@ -1,17 +1,30 @@
 //! The stages of `fuse!`, in order.
 
 use crate::diagnostic::Diagnostics;
-use crate::expand::expand_broken_kernel;
+use crate::expand::expand_items;
+use crate::lower::lower_kernels;
+use crate::planning::plan_kernels;
+use crate::prelude::collect_used_ops;
+use crate::scalar::lower_scalar_items;
+use crate::scalar_sources::{ScalarSources, collect_consts, collect_ops, collect_reducers};
 use crate::syntax::parse_block;
 use proc_macro2::TokenStream;
 
 /// Expands a block. `facade` is the path of the facade crate in the user's.
 pub fn expand_block(facade: &TokenStream, tokens: TokenStream) -> TokenStream {
     let mut diagnostics = Diagnostics::new();
-    let block = parse_block(tokens, &mut diagnostics);
-    let mut items = diagnostics.to_compile_errors();
-    for function in block.functions().filter(|f| f.kernel.is_some()) {
-        items.extend(expand_broken_kernel(facade, function));
-    }
-    items
+    let block = parse_block(tokens.clone(), &mut diagnostics);
+    let prelude = collect_used_ops(&tokens, &block);
+    let ops = collect_ops(&block, &prelude);
+    let reducers = collect_reducers(&block);
+    let scalars = lower_scalar_items(&ops, &reducers, &collect_consts(&block), &mut diagnostics);
+    let lowered = lower_kernels(&block, &scalars, &mut diagnostics);
+    let planned = plan_kernels(&block, lowered, &mut diagnostics);
+    expand_items(
+        facade,
+        &block,
+        &ScalarSources { ops: &ops, reducers: &reducers, items: &scalars },
+        &planned,
+        &diagnostics,
+    )
 }

@@ -5,11 +5,13 @@
 //! message says what is wrong, only `help` how to mend it.
 
 mod axes;
+mod plan;
 mod scalar;
 mod syntax;
 mod tensor;
 
 pub use axes::*;
+pub use plan::*;
 pub use scalar::*;
 pub use syntax::*;
 pub use tensor::*;
@@ -156,6 +158,7 @@ pub const ALL: &[&str] = &[
     "tensor_type_expected",
     "tensor_without_dtype",
     "too_many_generics",
+    "too_many_launches",
     "tuple_constant",
     "tuple_in_place_of_tensor",
     "tuple_pattern_differs",
@@ -174,6 +177,7 @@ pub const ALL: &[&str] = &[
     "unknown_tensor_function",
     "unknown_tensor_method",
     "unknown_value",
+    "unplannable",
     "unsupported_expression",
     "unsupported_literal",
     "unsupported_operand",
@@ -204,6 +208,7 @@ mod tests {
     const SOURCES: &[&str] = &[
         include_str!("messages.rs"),
         include_str!("messages/axes.rs"),
+        include_str!("messages/plan.rs"),
         include_str!("messages/scalar.rs"),
         include_str!("messages/syntax.rs"),
         include_str!("messages/tensor.rs"),

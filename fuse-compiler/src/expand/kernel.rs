@@ -3,25 +3,19 @@
 use super::docs;
 use super::signature::{Signature, dtype_type, unraw};
 use crate::emit_rust::{emit_functions, emit_group};
+use crate::planning::PlannedKernel;
 use crate::syntax::TensorFn;
 use fuse_ir::dtype::DType;
 use fuse_ir::program::Program;
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{format_ident, quote};
 
-/// A kernel for one choice of its generic dtypes.
-#[derive(Clone, Debug)]
-pub struct Instance {
-    /// One for each generic dtype, in the declared order.
-    pub dtypes: Vec<DType>,
-    /// The planned kernel.
-    pub program: Program,
-    /// The program as it is embedded.
-    pub bytes: Vec<u8>,
-}
-
 /// The items of a kernel. `facade` is the path of the facade crate.
-pub fn expand_kernel(facade: &TokenStream, function: &TensorFn, instances: &[Instance]) -> TokenStream {
+pub(super) fn expand_kernel(
+    facade: &TokenStream,
+    function: &TensorFn,
+    instances: &[&PlannedKernel],
+) -> TokenStream {
     let signature = Signature::new(facade, function);
     let user = docs::user_docs(function);
     let programs: Vec<_> = instances.iter().map(|i| (i.dtypes.as_slice(), &i.program)).collect();
@@ -31,7 +25,7 @@ pub fn expand_kernel(facade: &TokenStream, function: &TensorFn, instances: &[Ins
         Some(args) if args.test => expand_test(facade, &signature, &dtypes),
         Some(_) | None => TokenStream::new(),
     };
-    expand_items(
+    expand_interface(
         facade,
         &signature,
         &dtypes,
@@ -42,13 +36,14 @@ pub fn expand_kernel(facade: &TokenStream, function: &TensorFn, instances: &[Ins
 }
 
 /// The body of the hidden function: the loops, and the kernel's static.
-fn expand_program(facade: &TokenStream, instance: &Instance) -> TokenStream {
+fn expand_program(facade: &TokenStream, instance: &PlannedKernel) -> TokenStream {
     let Program { kernel, plan } = &instance.program;
     let functions = emit_functions(facade, kernel);
     let groups: Vec<_> = plan.groups().map(|group| emit_group(facade, kernel, group)).collect();
     let items = groups.iter().map(|group| &group.items);
     let tables = groups.iter().map(|group| &group.functions);
-    let bytes = Literal::byte_string(&instance.bytes);
+    // Ids and lengths of a plan always fit the encoding.
+    let bytes = Literal::byte_string(&instance.program.to_bytes().unwrap_or_default());
     quote!({
         #functions
         #(#items)*
@@ -59,7 +54,7 @@ fn expand_program(facade: &TokenStream, instance: &Instance) -> TokenStream {
 }
 
 /// The function, the struct and, with generic dtypes, the trait. `body` is that of the hidden function of an instance.
-pub(super) fn expand_items(
+pub(super) fn expand_interface(
     facade: &TokenStream,
     signature: &Signature<'_>,
     instances: &[Vec<DType>],
@@ -229,16 +224,19 @@ fn expand_test(facade: &TokenStream, signature: &Signature<'_>, instances: &[Vec
     let runs = instances.iter().map(|dtypes| {
         let types = dtypes.iter().map(|&dtype| dtype_type(facade, dtype, Span::mixed_site()));
         let turbofish = if dtypes.is_empty() { TokenStream::new() } else { quote!(::<#(#types),*>) };
-        quote!(#name::verify #turbofish ().run()?;)
+        quote! {
+            if let ::core::result::Result::Err(error) = #name::verify #turbofish ().run() {
+                ::core::panic!("{}", error);
+            }
+        }
     });
     quote! {
         #[cfg(test)]
         #(#cfgs)*
         #[::core::prelude::v1::test]
         #[allow(unnameable_test_items, reason = "a kernel in a function's body is verified by its caller")]
-        fn #test_name() -> ::core::result::Result<(), #facade::Error> {
+        fn #test_name() {
             #(#runs)*
-            ::core::result::Result::Ok(())
         }
     }
 }

@@ -3,10 +3,10 @@
 //! Everything but the transcendental functions is equal bit for bit on every backend; those agree within 2 ulp. What
 //! that does to a result depends on what the kernel makes of it: nothing where it rounds to an integer, a lot where it
 //! cancels. So the reference is evaluated again with every transcendental function's result moved up, moved down, and
-//! moved each its own way; elements that do not move must be equal bit for bit.
+//! moved each its own way; outputs of which no element moves must be equal bit for bit.
 
 use fuse_ir::dtype::{DType, Value};
-use fuse_ir::graph::{Kernel, MapFn, Op};
+use fuse_ir::graph::{Kernel, MapFn, Op, Reducer};
 use fuse_ir::id::{FnId, VarId};
 use fuse_ir::scalar::{Expr, ScalarFn, ScalarOp, Stmt, Variable};
 
@@ -40,25 +40,50 @@ fn in_expr(expr: &Expr) -> bool {
     }
 }
 
-/// The kernel with the result of every transcendental function multiplied by a number next to one. `signs` is asked for
-/// the direction of each, in order.
-pub(super) fn perturb_kernel(kernel: &Kernel, signs: &mut dyn FnMut() -> bool) -> Kernel {
+/// Which way the results move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pattern {
+    /// All up.
+    Up,
+    /// All down.
+    Down,
+    /// Each as that bit of the result says, so that neighbours move apart.
+    Bit(u32),
+}
+
+/// The patterns that are tried. Moves of one direction cancel in quotients, as in softmax.
+pub(super) const PATTERNS: [Pattern; 5] =
+    [Pattern::Up, Pattern::Down, Pattern::Bit(0), Pattern::Bit(2), Pattern::Bit(5)];
+
+/// How many functions are put before the kernel's own: one that moves an f32, and one that moves an f64.
+const ADDED: usize = 2;
+
+/// The kernel with the result of every transcendental function moved by what it may differ.
+pub(super) fn perturb_kernel(kernel: &Kernel, pattern: Pattern) -> Kernel {
     let mut kernel = kernel.clone();
-    for k in 0..kernel.functions.len() {
-        let mut function = kernel.functions[k].clone();
-        // The dtype of a transcendental function is that of its first operand.
+    // Callees stand before callers, so that the kernel's own functions make room.
+    let mut functions = vec![moving_function(DType::F32, pattern), moving_function(DType::F64, pattern)];
+    for mut function in std::mem::take(&mut kernel.functions) {
         let variables = function.variables.clone();
-        let dtype_of = |expr: &Expr| expr_dtype(&kernel.functions, &variables, expr);
-        function.body.iter_mut().for_each(|stmt| move_stmt(stmt, &dtype_of, signs));
-        function.results.iter_mut().for_each(|expr| move_expr(expr, &dtype_of, signs));
-        kernel.functions[k] = function;
+        let dtype_of = |expr: &Expr| expr_dtype(&functions, &variables, expr);
+        function.body.iter_mut().for_each(|stmt| move_stmt(stmt, &dtype_of));
+        function.results.iter_mut().for_each(|expr| move_expr(expr, &dtype_of));
+        functions.push(function);
     }
     for k in 0..kernel.nodes.len() {
-        let Op::Map { function: MapFn::Op(op), args } = &kernel.nodes[k].op else { continue };
-        if !op.is_transcendental() {
-            continue;
-        }
-        let (op, args) = (*op, args.clone());
+        let op = match &mut kernel.nodes[k].op {
+            Op::Map { function: MapFn::Call { function, .. }, .. } => {
+                *function = shifted(*function);
+                continue;
+            }
+            Op::Reduce { reducer: Reducer::User { combine, .. }, .. } => {
+                *combine = shifted(*combine);
+                continue;
+            }
+            Op::Map { function: MapFn::Op(op), .. } if op.is_transcendental() => *op,
+            _ => continue,
+        };
+        let Op::Map { args, .. } = kernel.nodes[k].op.clone() else { continue };
         let variables: Vec<Variable> = args
             .iter()
             .enumerate()
@@ -66,56 +91,88 @@ pub(super) fn perturb_kernel(kernel: &Kernel, signs: &mut dyn FnMut() -> bool) -
             .collect();
         let operands = (0..args.len()).map(|i| Expr::Variable(VarId::from_index(i))).collect();
         let dtype = variables.first().map(|v| v.dtype);
-        let result = moved(Expr::Op(op, operands), dtype, signs());
-        let function = FnId::from_index(kernel.functions.len());
-        kernel.functions.push(ScalarFn {
+        let function = FnId::from_index(functions.len());
+        functions.push(ScalarFn {
             name: format!("moved{k}"),
             parameters: args.len() as u32,
             variables,
             body: Vec::new(),
-            results: vec![result],
+            results: vec![moved(Expr::Op(op, operands), dtype)],
         });
         kernel.nodes[k].op = Op::Map { function: MapFn::Call { function, result: 0 }, args };
     }
+    kernel.functions = functions;
     kernel
 }
 
-fn move_stmt(stmt: &mut Stmt, dtype_of: &dyn Fn(&Expr) -> Option<DType>, signs: &mut dyn FnMut() -> bool) {
+fn shifted(function: FnId) -> FnId {
+    FnId::from_index(function.index() + ADDED)
+}
+
+fn move_stmt(stmt: &mut Stmt, dtype_of: &dyn Fn(&Expr) -> Option<DType>) {
     match stmt {
-        Stmt::Assign { value, .. } => move_expr(value, dtype_of, signs),
+        Stmt::Assign { value, .. } => move_expr(value, dtype_of),
         Stmt::If { condition, then, otherwise } => {
-            move_expr(condition, dtype_of, signs);
-            for stmt in then.iter_mut().chain(otherwise) {
-                move_stmt(stmt, dtype_of, signs);
-            }
+            move_expr(condition, dtype_of);
+            then.iter_mut().chain(otherwise).for_each(|stmt| move_stmt(stmt, dtype_of));
         }
-        Stmt::For { body, .. } => body.iter_mut().for_each(|stmt| move_stmt(stmt, dtype_of, signs)),
+        Stmt::For { body, .. } => body.iter_mut().for_each(|stmt| move_stmt(stmt, dtype_of)),
     }
 }
 
-fn move_expr(expr: &mut Expr, dtype_of: &dyn Fn(&Expr) -> Option<DType>, signs: &mut dyn FnMut() -> bool) {
+/// Operands first, so that calls below name the shifted functions when the dtype of an operation is asked for.
+fn move_expr(expr: &mut Expr, dtype_of: &dyn Fn(&Expr) -> Option<DType>) {
     match expr {
         Expr::Constant(_) | Expr::Variable(_) => {}
-        Expr::Call { args, .. } => args.iter_mut().for_each(|arg| move_expr(arg, dtype_of, signs)),
+        Expr::Call { function, args, .. } => {
+            *function = shifted(*function);
+            args.iter_mut().for_each(|arg| move_expr(arg, dtype_of));
+        }
         Expr::Op(op, args) => {
-            let dtype = args.first().and_then(dtype_of);
-            let transcendental = op.is_transcendental();
-            args.iter_mut().for_each(|arg| move_expr(arg, dtype_of, signs));
-            if transcendental {
-                *expr = moved(expr.clone(), dtype, signs());
+            args.iter_mut().for_each(|arg| move_expr(arg, dtype_of));
+            if op.is_transcendental() {
+                let dtype = args.first().and_then(dtype_of);
+                *expr = moved(expr.clone(), dtype);
             }
         }
     }
 }
 
-/// `expr * (1 ± 2.5 ulp)`.
-fn moved(expr: Expr, dtype: Option<DType>, up: bool) -> Expr {
-    let factor = |epsilon: f64| if up { 1.0 + ULPS * epsilon } else { 1.0 - ULPS * epsilon };
-    let factor = match dtype {
-        Some(DType::F64) => Value::F64(factor(f64::EPSILON)),
-        _ => Value::F32(factor(f64::from(f32::EPSILON)) as f32),
+/// A call of the function that moves.
+fn moved(expr: Expr, dtype: Option<DType>) -> Expr {
+    let function = FnId::from_index(usize::from(dtype == Some(DType::F64)));
+    Expr::Call { function, args: vec![expr], result: 0 }
+}
+
+/// `t * (1 ± 2.5 ulp)`.
+fn moving_function(dtype: DType, pattern: Pattern) -> ScalarFn {
+    let t = Expr::Variable(VarId::from_index(0));
+    let epsilon = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
+    let times = |factor: f64| {
+        let factor = Value::from_f64(dtype, factor).unwrap_or(Value::zero(dtype));
+        Expr::Op(ScalarOp::Mul, vec![t.clone(), Expr::Constant(factor)])
     };
-    Expr::Op(ScalarOp::Mul, vec![expr, Expr::Constant(factor)])
+    let (up, down) = (times(1.0 + ULPS * epsilon), times(1.0 - ULPS * epsilon));
+    let result = match pattern {
+        Pattern::Up => up,
+        Pattern::Down => down,
+        Pattern::Bit(bit) => {
+            let integer = if dtype == DType::F64 { DType::U64 } else { DType::U32 };
+            let constant =
+                |n: i128| Expr::Constant(Value::from_i128(integer, n).unwrap_or(Value::zero(integer)));
+            let bits = Expr::Op(ScalarOp::ToBits, vec![t.clone()]);
+            let masked = Expr::Op(ScalarOp::And, vec![bits, constant(1 << bit)]);
+            let condition = Expr::Op(ScalarOp::Eq, vec![masked, constant(0)]);
+            Expr::Op(ScalarOp::Select, vec![condition, up, down])
+        }
+    };
+    ScalarFn {
+        name: "moved".to_owned(),
+        parameters: 1,
+        variables: vec![Variable { name: "t".to_owned(), dtype }],
+        body: Vec::new(),
+        results: vec![result],
+    }
 }
 
 fn expr_dtype(functions: &[ScalarFn], variables: &[Variable], expr: &Expr) -> Option<DType> {

@@ -1,0 +1,93 @@
+//! Planning: lowered kernels to programs, and the planner's refusals as errors at the operations they are about.
+
+use crate::diagnostic::{Diagnostics, messages};
+use crate::lower::LoweredKernel;
+use crate::syntax::{Block, Item};
+use fuse_ir::graph::{Kernel, simplify_graph, verify_graph};
+use fuse_ir::id::NodeId;
+use fuse_ir::plan::{PlanError, PlanOptions, plan_kernel};
+use fuse_ir::program::Program;
+use fuse_ir::target::Target;
+use proc_macro2::Span;
+
+/// A kernel, planned.
+#[derive(Clone, Debug)]
+pub struct PlannedKernel {
+    /// Which item of the block it is.
+    pub item: usize,
+    /// The dtype of each generic one, in the declared order.
+    pub dtypes: Vec<fuse_ir::dtype::DType>,
+    /// The kernel with its plan.
+    pub program: Program,
+}
+
+/// Simplifies and plans each kernel for this CPU. Kernels that break their contract are reported and left out.
+pub fn plan_kernels(
+    block: &Block,
+    lowered: Vec<LoweredKernel>,
+    diagnostics: &mut Diagnostics,
+) -> Vec<PlannedKernel> {
+    let target = Target::cpu();
+    let mut planned = Vec::new();
+    for LoweredKernel { kernel, item, dtype_args, spans } in lowered {
+        let places = SourcePlaces::new(&kernel, &spans);
+        let kernel = simplify_graph(kernel);
+        debug_assert_eq!(verify_graph(&kernel), Ok(()), "{kernel}");
+        match plan_kernel(&kernel, &target, &PlanOptions::default()) {
+            Ok(plan) => {
+                let dtypes = dtype_args.into_iter().map(|(_, dtype)| dtype).collect();
+                planned.push(PlannedKernel { item, dtypes, program: Program { kernel, plan } });
+            }
+            Err(error) => report_refusal(block, item, &kernel, &places, &error, diagnostics),
+        }
+    }
+    planned
+}
+
+/// Where the operations of a kernel stand. Simplification renumbers nodes, and keeps their origins.
+struct SourcePlaces {
+    places: Vec<((u32, u32), Span)>,
+}
+
+impl SourcePlaces {
+    fn new(kernel: &Kernel, spans: &[Span]) -> SourcePlaces {
+        let place = |(origin, span): (&fuse_ir::graph::Origin, &Span)| ((origin.line, origin.column), *span);
+        SourcePlaces { places: kernel.origins.iter().zip(spans).map(place).collect() }
+    }
+
+    fn span_of(&self, kernel: &Kernel, node: NodeId) -> Option<Span> {
+        let origin = kernel.origins.get(node.index())?;
+        let key = (origin.line, origin.column);
+        self.places.iter().find(|(place, _)| *place == key).map(|(_, span)| *span)
+    }
+}
+
+fn report_refusal(
+    block: &Block,
+    item: usize,
+    kernel: &Kernel,
+    places: &SourcePlaces,
+    error: &PlanError,
+    diagnostics: &mut Diagnostics,
+) {
+    let Some(Item::Fn(function)) = block.items.get(item) else { return };
+    match error {
+        PlanError::Contract { wanted, needed, blocking } => {
+            let first = blocking.first();
+            let at = first.and_then(|decision| places.span_of(kernel, decision.consumer));
+            let contract = function.kernel.as_ref().and_then(|args| args.launches).map(|(_, span)| span);
+            diagnostics.report(messages::too_many_launches(
+                at.or(contract).unwrap_or_else(|| function.name.span()),
+                contract,
+                &kernel.name,
+                (*wanted, *needed),
+                blocking,
+            ));
+        }
+        PlanError::Unplannable { node, because } => {
+            let at = node.and_then(|node| places.span_of(kernel, node));
+            let at = at.unwrap_or_else(|| function.name.span());
+            diagnostics.report(messages::unplannable(at, &kernel.name, because));
+        }
+    }
+}
