@@ -83,6 +83,8 @@ fn split_stores(problem: &Problem<'_>, partition: &mut Partition, roots: &[Root]
         partition.memory[node.index()] = true;
     }
     let stores = stores.into_iter().map(|r| vec![r]);
+    // The copies load it also where a result holds it.
+    partition.memory[node.index()] |= !holders.is_empty();
     for roots in std::iter::once(holders).chain(stores).filter(|r| !r.is_empty()) {
         let lowered = Rc::new(problem.lower(&roots, &partition.memory)?);
         partition.groups.push(Some(Group { roots, lowered }));
