@@ -49,14 +49,18 @@ pub(super) fn explain_partition(problem: &Problem<'_>, partition: &Partition) ->
             }
         }
     }
+    let stored: BTreeSet<NodeId> =
+        partition.live().flat_map(|(_, g)| g.roots.iter().map(|r| r.node(kernel))).collect();
     let mut decisions = Vec::new();
     let mut trials: BTreeMap<(usize, usize), Trial> = BTreeMap::new();
     let mut again: BTreeMap<NodeId, Option<Trial>> = BTreeMap::new();
     for consumer in kernel.node_ids() {
-        if problem.is_leaf(consumer) || matches!(kernel.node(consumer).op, Op::View { .. }) {
+        // A view is part of its readers, unless it is what is stored.
+        let inlined = matches!(kernel.node(consumer).op, Op::View { .. }) && !stored.contains(&consumer);
+        if problem.is_leaf(consumer) || inlined {
             continue;
         }
-        for producer in list_producers(problem, consumer) {
+        for producer in list_producers(problem, consumer, &stored) {
             let groups = &computed[consumer.index()];
             let inside = !groups.is_empty() && groups.is_subset(&computed[producer.index()]);
             let cut = matches!(kernel.node(producer).op, Op::Materialize { .. });
@@ -107,8 +111,8 @@ fn refused(rule: Rule, producer: NodeId, consumer: NodeId, trial: &Trial) -> Dec
     }
 }
 
-/// The operations that a node reads, through views; leaves and functions of scalars alone are none.
-fn list_producers(problem: &Problem<'_>, consumer: NodeId) -> Vec<NodeId> {
+/// The operations that a node reads, through views that are not stored themselves; leaves and functions of scalars alone are none.
+fn list_producers(problem: &Problem<'_>, consumer: NodeId, stored: &BTreeSet<NodeId>) -> Vec<NodeId> {
     let kernel = problem.kernel;
     let mut found = Vec::new();
     let mut stack: Vec<NodeId> = kernel.node(consumer).op.operands();
@@ -116,6 +120,11 @@ fn list_producers(problem: &Problem<'_>, consumer: NodeId) -> Vec<NodeId> {
     while let Some(id) = stack.pop() {
         let node = kernel.node(id);
         match &node.op {
+            Op::View { .. } if stored.contains(&id) => {
+                if !found.contains(&id) {
+                    found.push(id);
+                }
+            }
             Op::View { .. } => stack.extend(node.op.operands()),
             Op::Map { .. } if node.ty.axes.is_empty() && !depends_on_tensors(problem, id) => {}
             Op::Map { .. } | Op::Reduce { .. } | Op::CumSum { .. } | Op::Materialize { .. } => {

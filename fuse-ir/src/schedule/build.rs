@@ -202,16 +202,18 @@ impl Builder<'_> {
         domain.sort();
         let mut outer = self.body.outer.clone();
         outer.sort();
+        if !self.body.reduced.is_empty()
+            && let Some((place, at)) = self.find_inverse(id, &domain, &outer)
+        {
+            let level = if at == domain { Level::Inner } else { Level::Outer };
+            return Ok((place, if at.is_empty() { Level::Uniform } else { level }));
+        }
         if *axes == domain {
             let level = if axes.is_empty() { Level::Uniform } else { Level::Inner };
             return Ok((Vec::new(), level));
         }
         if *axes == outer && !self.body.reduced.is_empty() {
             return Ok((Vec::new(), if axes.is_empty() { Level::Uniform } else { Level::Outer }));
-        }
-        if let Some((place, at)) = self.find_inverse(id, &domain, &outer) {
-            let level = if at == domain { Level::Inner } else { Level::Outer };
-            return Ok((place, level));
         }
         let because = format!(
             "`{}` has the axes {}, the loop runs over {}",
@@ -222,7 +224,8 @@ impl Builder<'_> {
         self.refuse(Refusal::DifferentAxes, id, because)
     }
 
-    /// Walks from a root through bijective views to a node of the domain's axes, and inverts the views on the way.
+    /// Walks from a root through bijective views to a reduction, or to what combines one with its domain, and inverts
+    /// the views on the way: the group owns positions of the reduction, so the root is stored where the views put them.
     fn find_inverse(
         &self,
         id: NodeId,
@@ -235,11 +238,21 @@ impl Builder<'_> {
         let mut seen = vec![id];
         while let Some((at, place)) = stack.pop() {
             let node = kernel.node(at);
-            if node.ty.axes == domain || (node.ty.axes == outer && !self.body.reduced.is_empty()) {
-                return Some((place, node.ty.axes.clone()));
-            }
-            if (self.context.memory)(at).is_some() {
+            if at != id && (self.context.memory)(at).is_some() {
                 continue;
+            }
+            let combines = match &node.op {
+                Op::Reduce { .. } | Op::CumSum { .. } => true,
+                Op::Map { args, .. } => args.iter().any(|a| {
+                    let arg = kernel.node(*a);
+                    let reduced = matches!(arg.op, Op::Reduce { .. } | Op::CumSum { .. } | Op::Map { .. });
+                    reduced && arg.ty.axes != node.ty.axes
+                }),
+                Op::View { .. } | Op::Materialize { .. } => false,
+                Op::Tensor(_) | Op::Scalar(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => false,
+            };
+            if combines && (node.ty.axes == domain || node.ty.axes == outer) {
+                return Some((place, node.ty.axes.clone()));
             }
             let mut push = |n: NodeId, place: Vec<(AxisId, IndexExpr)>| {
                 if !seen.contains(&n) && seen.len() < 256 {
@@ -265,8 +278,8 @@ impl Builder<'_> {
                         }
                     }
                 }
-                Op::Materialize { source } | Op::CumSum { source, .. } => push(*source, place),
-                Op::Tensor(_) | Op::Scalar(_) | Op::Constant(_) | Op::Index(_) => {}
+                Op::Materialize { source } => push(*source, place),
+                Op::CumSum { .. } | Op::Tensor(_) | Op::Scalar(_) | Op::Constant(_) | Op::Index(_) => {}
                 Op::Extent(_) | Op::Reduce { .. } => {}
             }
         }

@@ -2,9 +2,13 @@
 
 use super::build::Build;
 use super::check::check_numbers;
-use fuse_ir::graph::Kernel;
+use fuse_ir::eval::{Precision, evaluate};
+use fuse_ir::graph::{Kernel, simplify_graph, verify_graph};
 use fuse_ir::id::NodeId;
-use fuse_ir::plan::compare_with_best;
+use fuse_ir::interpret::interpret;
+use fuse_ir::plan::{PlanError, PlanOptions, compare_with_best, plan_kernel};
+use fuse_ir::program::{Program, verify_plan};
+use fuse_ir::random::{Case, random_case, shrink};
 use fuse_ir::scalar::ScalarOp;
 use fuse_ir::target::Target;
 
@@ -94,5 +98,52 @@ fn greedy_is_near_the_best() {
 fn plans_of_random_graphs_compute_what_the_graph_says() {
     for seed in 0..150 {
         check_numbers(&random_kernel(seed));
+    }
+}
+
+/// The kernel as it is and simplified, for other targets, and with as few launches as are legal.
+fn find_fault(case: &Case) -> Result<(), String> {
+    let Ok(want) = evaluate(&case.kernel, &case.inputs, Precision::Exact) else { return Ok(()) };
+    let simplified = simplify_graph(case.kernel.clone());
+    verify_graph(&simplified).map_err(|e| format!("simplified: {e}"))?;
+    let gpu = Target::gpu("sm_90").ok_or("no target")?;
+    for (kernel, target, launches) in [
+        (&simplified, &Target::cpu(), None),
+        (&simplified, &gpu, None),
+        (&case.kernel, &gpu, None),
+        (&simplified, &Target::cpu(), Some(1)),
+        (&case.kernel, &gpu, Some(1)),
+    ] {
+        let plan = match plan_kernel(kernel, target, &PlanOptions { launches }) {
+            Ok(plan) => plan,
+            Err(PlanError::Contract { wanted, needed, blocking }) => {
+                if needed <= wanted || blocking.is_empty() {
+                    return Err(format!("{needed} launches, {wanted} wanted, and nothing stands between"));
+                }
+                continue;
+            }
+            Err(e) => return Err(e.to_string()),
+        };
+        let program = Program { kernel: kernel.clone(), plan };
+        let shown = || format!("{launches:?}\n{}", program.plan.display(kernel));
+        verify_plan(&program).map_err(|e| format!("{e}\n{}", shown()))?;
+        serde_json::from_str::<serde_json::Value>(&program.plan.to_json(kernel))
+            .map_err(|e| e.to_string())?;
+        let got = interpret(&program, &case.inputs).map_err(|e| format!("{e}\n{}", shown()))?;
+        if !got.same_bits(&want) {
+            return Err(format!("the graph gives {want:?}\nthe plan {got:?}\n{}", shown()));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn simplified_and_forced_plans_compute_what_the_graph_says() {
+    for seed in 0..400 {
+        if find_fault(&random_case(seed)).is_err() {
+            let small = shrink(random_case(seed), |c| find_fault(c).is_err());
+            let fault = find_fault(&small).expect_err("shrinking keeps the failure");
+            panic!("seed {seed}, shrunk:\n{small}\n{fault}");
+        }
     }
 }
