@@ -431,6 +431,24 @@ mod tests {
     }
 
     #[test]
+    fn signatures_are_those_of_plain_functions() {
+        let f = |head: &str| format!("{head} -> Tensor<f32, N> {{ x }}");
+        check_error(&f("#[kernel] async fn k<N>(x: Tensor<f32, N>)"), "qualifier_not_supported", "async");
+        check_error(&f("fn k<'a, N>(x: Tensor<f32, N>)"), "lifetime_not_supported", "'a");
+        check_error(&f("fn k<N, f16>(x: Tensor<f32, N>)"), "generic_named_like_dtype", "f16");
+        check_error(&f("fn k<N, M = f32>(x: Tensor<f32, N>)"), "axis_with_default", "f32");
+        check_error(&f("fn k<N>(self, x: Tensor<f32, N>)"), "self_not_supported", "self");
+        check_error(&f("fn k<N>((x, y): Tensor<f32, N>)"), "parameter_pattern", "(x, y)");
+        check_error(&f("fn k<N>(x: Tensor<f32, N>, x: f32)"), "parameter_defined_twice", "x");
+        check_error("fn k<N>(x: Tensor<f32, N>) -> Vec<f32> { x }", "tensor_type_expected", "Vec<f32>");
+        check_error(
+            "fn k<T, N>(x: Tensor<f32, N>) -> Tensor<f32, N> where T: Float { x }",
+            "where_not_supported",
+            "where T: Float",
+        );
+    }
+
+    #[test]
     fn rule_8_a_parameter_is_not_named_like_an_axis() {
         check_error("fn f<N>(x: Tensor<f32, N>, N: f32) -> Tensor<f32, N> { x }", "name_of_axis", "N");
     }
@@ -444,6 +462,16 @@ mod tests {
         check_error(&k("T = [i32]"), "dtype_outside_bound", "i32");
         check_error(&k("T = [f32, f32]"), "dtype_listed_twice", "f32");
         check_error(&k("assume(M = 1)"), "axis_not_declared", "M");
+        check_error(&k("assume(N = 1, N = 2)"), "axis_assumed_twice", "N");
+        check_error(&k("T = []"), "no_dtype_listed", "T");
+        let op = "fn f(x: f32) -> f32 { x }";
+        check_error(&format!("#[op] #[kernel] {op}"), "second_marker", "#[kernel]");
+        check_error(&format!("#[reduce(identity = 0.0, sorted)] {op}"), "unknown_reduce_argument", "sorted");
+        check_error(
+            "#[kernel = 1] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x }",
+            "kernel_argument_expected",
+            "#[kernel = 1]",
+        );
         check_error("#[reduce] fn r(a: f32, b: f32) -> f32 { a + b }", "identity_missing", "reduce");
         check_error("#[cfg(test)] #[op] fn f(x: f32) -> f32 { x }", "cfg_inside_block", "#[cfg(test)]");
     }

@@ -122,7 +122,6 @@ pub const ALL: &[&str] = &[
     "not_expressible",
     "not_supported_yet",
     "op_in_place_of_combiner",
-    "op_with_errors",
     "operands_differ",
     "operation_not_defined",
     "order_not_observable",

@@ -119,6 +119,9 @@ pub(super) fn lower_dimension(cx: &mut Context<'_>, dimension: &Dimension) -> Re
 }
 
 fn constant_extent(cx: &mut Context<'_>, name: &Ident) -> Result<Extent, Reported> {
+    if cx.scalars.poisoned.contains(&name.to_string()) {
+        return Err(Reported::before());
+    }
     let found = cx.scalars.consts.get(&name.to_string());
     match found.map(|c| c.value.as_i128().and_then(|n| i64::try_from(n).ok())) {
         Some(Some(n)) if n >= 0 => Ok(IndexExpr::Const(n)),

@@ -120,7 +120,7 @@ fn lower_op_call(
     let in_f64 = scalars.by_name.get(&name_in_f64(name)).filter(|_| values.iter().any(is_wide));
     let Some(signature) = in_f64.or_else(|| scalars.by_name.get(name)) else {
         // Its declaration has errors, which were reported.
-        return Err(cx.report(messages::op_with_errors(args.place, name)));
+        return Err(Reported::before());
     };
     if args.positional.len() != signature.parameters.len() {
         let usage = format!(

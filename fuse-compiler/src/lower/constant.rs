@@ -41,6 +41,9 @@ pub(super) fn lower_constant_path(
         if let Some(constant) = cx.scalars.consts.get(&name) {
             return Ok(Value::Node(cx.graph.constant(constant.value, site)));
         }
+        if cx.scalars.poisoned.contains(&name) {
+            return Err(Reported::before());
+        }
     }
     if let [generic, name] = &path.segments.iter().collect::<Vec<_>>()[..]
         && let Some(&dtype) = cx.scope.dtypes.get(&generic.ident.to_string())

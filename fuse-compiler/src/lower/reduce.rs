@@ -262,7 +262,8 @@ pub(super) fn lower_user_reduction(
         _ => return Err(cx.report(messages::combiner_expected(Place::of(combiner)))),
     };
     if cx.scalars.poisoned.contains(&name) {
-        return Err(cx.report(messages::unknown_combiner(Place::of(combiner), &name)));
+        // Its declaration has errors, which were reported.
+        return Err(Reported::before());
     }
     let scalars = cx.scalars;
     let Some(reducer) = scalars.reducers.get(&name) else {

@@ -551,16 +551,6 @@ pub fn method_of_tuple(at: Place, name: &str) -> Diagnostic {
     Diagnostic::new("method_of_tuple", at, format!("`{name}` is called on a tensor, this is a tuple"))
 }
 
-/// An op whose declaration has errors cannot be called; those are reported first.
-///
-/// ```text
-/// broken(x)
-/// ^^^^^^
-/// ```
-pub fn op_with_errors(at: Place, name: &str) -> Diagnostic {
-    Diagnostic::new("op_with_errors", at, format!("`{name}` has errors of its own"))
-}
-
 /// What comes later says so (rule 7).
 ///
 /// ```text

@@ -46,3 +46,40 @@ fn an_error_inside_the_prelude_stands_at_its_call() {
     check_error(&k("layer_norm(w, «x.sum(N)», w, 1e-5)"), "argument_without_axis");
     check_error(&k("cross_entropy::<N>(x, «w»)"), "other_dtype_expected");
 }
+
+#[test]
+fn small_mistakes_have_their_own_errors() {
+    check_error(&k("(x * (2 «*» 0.5)).sum(N)"), "literals_of_two_kinds");
+    check_error(&k("x.sum(N) + «{}»"), "no_value");
+    check_error(&k("let r = «0..3»; x.sum(N)"), "expression_not_supported");
+    check_error(&k("let y = (x «=» x); x.sum(N)"), "assignment_in_expression");
+    check_error(&k("x.sum(N) as «(f32,)»"), "cast_to_other_type");
+    check_error(&k("«let y;» x.sum(N)"), "let_without_value");
+    check_error(&k("let «[a, b]» = x; x.sum(N)"), "pattern_not_supported");
+    check_error(&k("x.pad(N, 1, 1, N, «2» = 0.0)"), "argument_name_expected");
+    check_error(&k("«(x)»(w)"), "callee_not_a_name");
+    check_error(
+        "#[op] fn first(p: (f32, f32)) -> f32 { p.0 }
+         #[kernel] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { first(«x») }",
+        "argument_shape",
+    );
+    check_error(
+        "#[kernel(T = [f16])] fn k<T: Float, N>(x: Tensor<T, N>) -> Tensor<f32, N> { x * «T::EPSILON» }",
+        "unknown_constant_of_generic",
+    );
+    check_error(
+        "#[kernel] fn k<N, const «C»: usize = { 2 - 3 }>(x: Tensor<f32, N>) -> Tensor<f32, N> { x }",
+        "extent_not_a_size",
+    );
+}
+
+#[test]
+fn an_op_with_errors_is_not_reported_again_by_its_callers() {
+    let (kernels, diagnostics) = lower(
+        "#[op] fn f(x: f16) -> f32 { 0.0 }
+         const C: f32 = outside::C;
+         #[kernel] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { f(x) * C }",
+    );
+    assert!(kernels.is_empty());
+    assert_eq!(diagnostics.iter().count(), 2, "{diagnostics:#?}");
+}
