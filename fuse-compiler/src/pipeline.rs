@@ -3,7 +3,7 @@
 use crate::diagnostic::Diagnostics;
 use crate::expand::expand_items;
 use crate::lower::lower_kernels;
-use crate::planning::plan_kernels;
+use crate::planning::{explain_kernels, plan_kernels};
 use crate::prelude::collect_used_ops;
 use crate::scalar::lower_scalar_items;
 use crate::scalar_sources::{ScalarSources, collect_consts, collect_ops, collect_reducers};
@@ -20,6 +20,7 @@ pub fn expand_block(facade: &TokenStream, tokens: TokenStream) -> TokenStream {
     let scalars = lower_scalar_items(&ops, &reducers, &collect_consts(&block), &mut diagnostics);
     let lowered = lower_kernels(&block, &scalars, &mut diagnostics);
     let planned = plan_kernels(&block, lowered, &mut diagnostics);
+    explain_kernels(&block, &planned);
     expand_items(
         facade,
         &block,

@@ -44,6 +44,20 @@ pub fn plan_kernels(
     planned
 }
 
+/// Prints the plans of the kernels that say `explain`. Cargo keeps what a macro prints and repeats it on cached builds.
+#[allow(
+    clippy::print_stderr,
+    reason = "the user asks for it, and a macro has no other way to tell without a warning"
+)]
+pub fn explain_kernels(block: &Block, planned: &[PlannedKernel]) {
+    for kernel in planned {
+        let Some(Item::Fn(function)) = block.items.get(kernel.item) else { continue };
+        if function.kernel.as_ref().is_some_and(|args| args.explain) {
+            eprint!("{}", kernel.program.plan.display(&kernel.program.kernel));
+        }
+    }
+}
+
 /// Where the operations of a kernel stand. Simplification renumbers nodes, and keeps their origins.
 struct SourcePlaces {
     places: Vec<((u32, u32), Span)>,
