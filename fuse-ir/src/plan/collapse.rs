@@ -64,8 +64,17 @@ pub(super) fn start_partition(problem: &Problem<'_>, start: Start) -> Result<Par
         }
     }
     // A store over a parameter that others still read after the value is known waits in a launch of its own.
-    while partition.launch_order(problem).is_none() {
-        let stuck = partition.live().find(|(_, g)| !g.lowered.writes.is_empty() && g.roots.len() > 1);
+    for _ in 0..kernel.outputs.len() {
+        if partition.launch_order(problem).is_some() {
+            break;
+        }
+        let is_copy = |group: &Group| {
+            let node = group.roots[0].node(kernel);
+            group.roots.len() == 1 && group.lowered.loads == [node]
+        };
+        let writers = partition.live().filter(|(_, g)| !g.lowered.writes.is_empty() && !is_copy(g));
+        // Where the value is in memory anyway only the copy is new.
+        let stuck = writers.max_by_key(|(k, g)| (g.roots.len() > 1, std::cmp::Reverse(*k)));
         let Some((slot, group)) = stuck.map(|(k, g)| (k, g.roots.clone())) else { break };
         partition.groups[slot] = None;
         split_stores(problem, &mut partition, &group)?;
@@ -78,7 +87,7 @@ fn split_stores(problem: &Problem<'_>, partition: &mut Partition, roots: &[Root]
     let node = roots[0].node(problem.kernel);
     let (mut holders, stores): (Vec<Root>, Vec<Root>) =
         roots.iter().copied().partition(|r| problem.holds(*r, node));
-    if holders.is_empty() && !problem.is_leaf(node) {
+    if holders.is_empty() {
         holders.push(Root::Temp(node));
         partition.memory[node.index()] = true;
     }

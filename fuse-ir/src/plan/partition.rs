@@ -94,8 +94,7 @@ impl<'a> Problem<'a> {
     /// Schedules and prices the group of these roots.
     pub(super) fn lower(&self, roots: &[Root], memory: &[bool]) -> Result<Lowered, Refused> {
         let owned = |id: NodeId| roots.iter().any(|r| self.holds(*r, id));
-        let in_memory =
-            |id: NodeId| (memory[id.index()] && !self.is_leaf(id) && !owned(id)).then(|| self.buffer_of(id));
+        let in_memory = |id: NodeId| (memory[id.index()] && !owned(id)).then(|| self.buffer_of(id));
         let context = BodyContext {
             kernel: self.kernel,
             facts: self.facts,

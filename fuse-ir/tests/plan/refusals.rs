@@ -139,6 +139,35 @@ fn reversing_in_place_copies() {
 }
 
 #[test]
+fn two_parameters_are_swapped() {
+    let mut b = Build::new("swap");
+    let n = b.axis("N");
+    let (p, x) = b.f32_mut("x", &[n]);
+    let (q, y) = b.f32_mut("y", &[n]);
+    b.b.store(p, y);
+    b.b.store(q, x);
+    let kernel = b.build();
+    let plan = plan(&kernel);
+    assert_eq!(plan.launch_count(), 1, "{}", plan.display(&kernel));
+}
+
+#[test]
+fn two_parameters_are_swapped_in_reverse() {
+    let mut b = Build::new("swap_in_reverse");
+    let n = b.axis("N");
+    let (p, x) = b.f32_mut("x", &[n]);
+    let (q, y) = b.f32_mut("y", &[n]);
+    let back = IndexExpr::extent(n).minus(1).minus(IndexExpr::index(n));
+    let x = b.remap(x, &[(n, back.clone())], &[], None);
+    let y = b.remap(y, &[(n, back)], &[], None);
+    b.b.store(p, y);
+    b.b.store(q, x);
+    let kernel = b.build();
+    let plan = plan(&kernel);
+    assert!(find_refused(&plan, Refusal::InPlaceHazard).is_some(), "{}", plan.display(&kernel));
+}
+
+#[test]
 fn another_reader_of_the_old_value_runs_first() {
     let mut b = Build::new("two_readers");
     let (m, n) = (b.axis("M"), b.axis("N"));
