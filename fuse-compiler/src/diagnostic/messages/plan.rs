@@ -5,6 +5,11 @@ use fuse_ir::plan::Decision;
 use proc_macro2::Span;
 
 /// A kernel that takes more launches than its contract says; `launches` is what it wants and what it needs.
+///
+/// ```text
+/// #[kernel(launches = 1)] fn k<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32> { x.sum((M, N)) }
+///                                                                           ^^^^^^^^^^^^^
+/// ```
 pub fn too_many_launches(
     at: Span,
     contract: Option<Span>,
@@ -27,6 +32,11 @@ pub fn too_many_launches(
 }
 
 /// A kernel without any plan.
+///
+/// ```text
+/// #[kernel] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { .. }     // more values than one launch can hold
+///              ^
+/// ```
 pub fn unplannable(at: Span, kernel: &str, because: &str) -> Diagnostic {
     Diagnostic::new("unplannable", at, format!("`{kernel}` cannot be planned: {because}"))
 }
