@@ -73,27 +73,44 @@ fn level_axes(group: &ScheduledGroup, level: Level) -> Vec<AxisId> {
     }
 }
 
+/// A part of a buffer that a load reads: over which axes, and at which positions of the others. Parts at different
+/// positions (the planes of a picture) are different bytes.
+#[derive(Clone, PartialEq)]
+struct Part {
+    axes: Vec<AxisId>,
+    fixed: Vec<(AxisId, IndexExpr)>,
+}
+
+/// Whether an index is the same at every position.
+fn is_fixed(index: &IndexExpr) -> bool {
+    let mut fixed = true;
+    index.for_each_leaf(&mut |leaf| fixed &= !matches!(leaf, IndexExpr::Index(_) | IndexExpr::Indirect(_)));
+    fixed
+}
+
 /// Bytes that groups read and write over memory.
 fn sum_bytes(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
     let mut sum = Counts::default();
     for group in groups {
-        let mut buffers: BTreeMap<BufferRef, (i64, Vec<Vec<AxisId>>)> = BTreeMap::new();
+        let mut buffers: BTreeMap<BufferRef, (i64, Vec<Part>)> = BTreeMap::new();
         for operand in &group.operands {
             let Operand::Buffer { buffer, dtype, map } = operand else { continue };
             let mut whole: Vec<AxisId> = map.indices.iter().map(|(a, _)| *a).collect();
             whole.sort();
-            let mut part = read_axes(map).unwrap_or_else(|| whole.clone());
-            part.sort();
+            let mut axes = read_axes(map).unwrap_or_else(|| whole.clone());
+            axes.sort();
+            let fixed = map.indices.iter().filter(|(_, e)| is_fixed(e)).cloned().collect();
+            let part = Part { axes, fixed };
             let (_, parts) = buffers.entry(*buffer).or_insert((dtype.size() as i64, Vec::new()));
             // The whole of a buffer is read once, however many loads there are.
-            if part == whole {
-                *parts = vec![whole];
-            } else if *parts != [whole] && !parts.contains(&part) {
+            if part.axes == whole {
+                *parts = vec![part];
+            } else if !parts.iter().any(|p| *p == part || p.axes == whole) {
                 parts.push(part);
             }
         }
         for (size, parts) in buffers.into_values() {
-            parts.into_iter().for_each(|part| sum.add(part, size));
+            parts.into_iter().for_each(|part| sum.add(part.axes, size));
         }
         for store in &group.stores {
             sum.add(level_axes(group, group.value(store.value).level), store.dtype.size() as i64);
