@@ -1,0 +1,136 @@
+//! The kernels that are measured.
+
+use fuse::fuse;
+
+fuse! {
+    /// Keeps the root of a variance away from zero.
+    const EPSILON: f32 = 0.00001;
+
+    /// The tanh form of gelu.
+    #[op]
+    fn gelu(x: f32) -> f32 {
+        0.5 * x * (1.0 + (0.7978846 * (x + 0.044715 * (x * x * x))).tanh())
+    }
+
+    /// `x sigmoid(x)`.
+    #[op]
+    fn silu(x: f32) -> f32 {
+        x * x.sigmoid()
+    }
+
+    /// `x.sigmoid() * b + c`.
+    #[kernel(launches = 1, assume(N = 16777216))]
+    pub fn pw_sigmoid_fma<N>(x: Tensor<f32, N>, b: Tensor<f32, N>, c: Tensor<f32, N>) -> Tensor<f32, N> {
+        x.sigmoid() * b + c
+    }
+
+    /// A chain of twelve operations.
+    #[kernel(launches = 1, assume(N = 16777216))]
+    pub fn pw_chain12<N>(x: Tensor<f32, N>, z: Tensor<f32, N>) -> Tensor<f32, N> {
+        let t = (((x * 0.7 + 0.1).tanh() * z).exp() - 1.0).clamp(-0.9, 1.5);
+        select(x > 0.0, t, t * 0.25).abs().sqrt() + z
+    }
+
+    /// Bias, gelu and residual.
+    #[kernel(launches = 1, assume(M = 4096, N = 4096))]
+    pub fn gelu_bias_res<M, N>(x: Tensor<f32, M, N>, b: Tensor<f32, N>, r: Tensor<f32, M, N>) -> Tensor<f32, M, N> {
+        gelu(x + b) + r
+    }
+
+    /// Four activations of one input.
+    #[kernel(launches = 1, assume(N = 16777216))]
+    pub fn horizontal4<N>(x: Tensor<f32, N>) -> (Tensor<f32, N>, Tensor<f32, N>, Tensor<f32, N>, Tensor<f32, N>) {
+        (x.max(0.0), x.sigmoid(), silu(x), x.tanh())
+    }
+
+    /// Softmax of every row.
+    #[kernel(launches = 1, assume(M = 4096, N = 4096))]
+    pub fn softmax<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> {
+        x.softmax(N)
+    }
+
+    /// Layer norm of every row.
+    #[kernel(launches = 1, assume(M = 4096, N = 4096))]
+    pub fn layer_norm<M, N>(x: Tensor<f32, M, N>, w: Tensor<f32, N>, b: Tensor<f32, N>) -> Tensor<f32, M, N> {
+        let centred = x - x.mean(N);
+        centred * (centred.square().mean(N) + EPSILON).rsqrt() * w + b
+    }
+
+    /// RMS norm of every row.
+    #[kernel(launches = 1, assume(M = 4096, N = 4096))]
+    pub fn rms_norm<M, N>(x: Tensor<f32, M, N>, w: Tensor<f32, N>) -> Tensor<f32, M, N> {
+        x * (x.square().mean(N) + EPSILON).rsqrt() * w
+    }
+
+    /// RMS norm of every row, gated.
+    #[kernel(launches = 1, assume(M = 4096, N = 4096))]
+    pub fn rmsnorm_silu_gate<M, N>(
+        x: Tensor<f32, M, N>,
+        w: Tensor<f32, N>,
+        g: Tensor<f32, M, N>,
+    ) -> Tensor<f32, M, N> {
+        x * (x.square().mean(N) + EPSILON).rsqrt() * w * silu(g)
+    }
+
+    /// Bytes to numbers, scaled for each column, and back to bytes.
+    #[kernel(launches = 1, assume(M = 4096, N = 4096))]
+    pub fn dequant_requant<M, N>(
+        q: Tensor<i8, M, N>,
+        s: Tensor<f32, N>,
+        a: Tensor<f32, N>,
+        b: Tensor<f32, N>,
+    ) -> Tensor<i8, M, N> {
+        ((q as f32 * s * a + b) * 16.0).round_ties_even() as i8
+    }
+
+    /// The sum of every column.
+    #[kernel(assume(M = 8192, N = 2048))]
+    pub fn column_sum<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, N> {
+        x.sum(M)
+    }
+
+    /// The sum of all.
+    #[kernel(assume(N = 16777216))]
+    pub fn full_sum<N>(x: Tensor<f32, N>) -> Tensor<f32> {
+        x.sum(N)
+    }
+
+    /// The greatest of all.
+    #[kernel(assume(N = 16777216))]
+    pub fn full_max<N>(x: Tensor<f32, N>) -> Tensor<f32> {
+        x.max(N)
+    }
+
+    /// The sum and the greatest of all.
+    #[kernel(assume(N = 16777216))]
+    pub fn sum_and_max<N>(x: Tensor<f32, N>) -> (Tensor<f32>, Tensor<f32>) {
+        (x.sum(N), x.max(N))
+    }
+
+    /// Ten light operations.
+    #[kernel(launches = 1, assume(N = 1024))]
+    pub fn tiny10<N>(x: Tensor<f32, N>, z: Tensor<f32, N>) -> Tensor<f32, N> {
+        let t = ((x * 1.5 + z).max(0.0) * z - 0.3).abs() + x;
+        t.min(2.0).max(-1.0) * 0.5
+    }
+
+    /// Twelve multiplications and additions.
+    #[kernel(launches = 1, assume(N = 16777216))]
+    pub fn affine12<N>(x: Tensor<f32, N>, y: Tensor<f32, N>) -> Tensor<f32, N> {
+        let t = x * 1.01 + 0.1;
+        let t = t * 0.99 + y;
+        let t = t * 1.02 - 0.3;
+        let t = t * 0.98 + y;
+        let t = t * 1.03 + 0.2;
+        t * 0.97 - 0.1
+    }
+
+    /// Twelve operations, five of them transcendental.
+    #[kernel(launches = 1, assume(N = 16777216))]
+    pub fn transcendental12<N>(x: Tensor<f32, N>) -> Tensor<f32, N> {
+        let t = (x * 0.7 + 0.1).tanh();
+        let s = (t * 1.3 - 0.2).sigmoid();
+        let e = (s * t).exp();
+        ((e - x).sigmoid() * 0.5).tanh()
+    }
+}
