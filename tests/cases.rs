@@ -553,22 +553,22 @@ fn a_long_chain_with_many_live_values() -> Result<(), Error> {
 /// A kernel and the same as a plain function: `count` values made one from the other, all alive until they are summed
 /// from the first to the last.
 macro_rules! live_values {
-    ($($v:ident = $from:ident),*; $last:ident) => {
+    ($first:ident; $($v:ident = $from:ident),*; $last:ident) => {
         fuse! {
             #[kernel]
             fn live_values<N>(x: Tensor<f32, N>) -> Tensor<f32, N> {
-                let v0 = x * 0.5;
+                let $first = x * 0.5;
                 $(let $v = $from * 0.875 + 0.25;)*
-                let total = v0;
+                let total = $first;
                 $(let total = total * 0.5 + $v * $last;)*
                 total
             }
         }
 
         fn live_reference(x: f32) -> f32 {
-            let v0 = x * 0.5;
+            let $first = x * 0.5;
             $(let $v = $from * 0.875 + 0.25;)*
-            let total = v0;
+            let total = $first;
             $(let total = total * 0.5 + $v * $last;)*
             total
         }
@@ -576,7 +576,7 @@ macro_rules! live_values {
 }
 
 live_values! {
-    v1 = v0, v2 = v1, v3 = v2, v4 = v3, v5 = v4, v6 = v5, v7 = v6, v8 = v7, v9 = v8, v10 = v9, v11 = v10, v12 = v11,
+    v0; v1 = v0, v2 = v1, v3 = v2, v4 = v3, v5 = v4, v6 = v5, v7 = v6, v8 = v7, v9 = v8, v10 = v9, v11 = v10, v12 = v11,
     v13 = v12, v14 = v13, v15 = v14, v16 = v15, v17 = v16, v18 = v17, v19 = v18, v20 = v19, v21 = v20, v22 = v21,
     v23 = v22, v24 = v23, v25 = v24, v26 = v25, v27 = v26, v28 = v27, v29 = v28, v30 = v29, v31 = v30, v32 = v31,
     v33 = v32, v34 = v33, v35 = v34, v36 = v35, v37 = v36, v38 = v37, v39 = v38, v40 = v39, v41 = v40, v42 = v41,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// Asserts that `text` equals the file `tests/golden/NAME`, or writes it there if blessing.
 #[track_caller]
-pub fn check(name: &str, text: &str) {
+pub(crate) fn check(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("FUSE_BLESS").is_some() {
         std::fs::create_dir_all(path.parent().expect("a golden file lies in a folder"))

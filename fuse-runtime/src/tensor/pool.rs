@@ -30,6 +30,9 @@ const PROCESS_BYTES: usize = 512 << 20;
 pub(super) struct Block {
     start: NonNull<u8>,
     size: usize,
+    /// What the system gave: up to [`ALIGNMENT`] bytes before `start`. Asking the system for the alignment itself would
+    /// cost zeroed blocks their laziness: std then fills them, and touches every page.
+    base: NonNull<u8>,
 }
 
 // SAFETY: a block is owned memory without ties to a thread.
@@ -80,20 +83,22 @@ impl Block {
     }
 
     fn layout(size: usize) -> Option<Layout> {
-        Layout::from_size_align(size, ALIGNMENT).ok()
+        Layout::from_size_align(size.checked_add(ALIGNMENT)?, 1).ok()
     }
 
     fn from_system(size: usize, zeroed: bool) -> Option<Block> {
         let layout = Block::layout(size)?;
         // SAFETY: the size is at least `LEAST`, so that the layout is not empty.
-        let start = unsafe { if zeroed { alloc_zeroed(layout) } else { alloc(layout) } };
-        NonNull::new(start).map(|start| Block { start, size })
+        let base = NonNull::new(unsafe { if zeroed { alloc_zeroed(layout) } else { alloc(layout) } })?;
+        // SAFETY: at most `ALIGNMENT` bytes further; the layout has so many more than `size`.
+        let start = unsafe { base.add(base.align_offset(ALIGNMENT).min(ALIGNMENT)) };
+        Some(Block { start, size, base })
     }
 
     fn give_back(self) {
         if let Some(layout) = Block::layout(self.size) {
             // SAFETY: the block was allocated with this layout, and `self` owns it.
-            unsafe { dealloc(self.start.as_ptr(), layout) };
+            unsafe { dealloc(self.base.as_ptr(), layout) };
         }
     }
 }
@@ -119,7 +124,7 @@ impl Cache {
     /// Takes over `block`, and gives the oldest back to the system until the limits hold.
     fn keep(&mut self, block: &Block, most_blocks: usize, most_bytes: usize) {
         self.bytes += block.size;
-        self.blocks.push(Block { start: block.start, size: block.size });
+        self.blocks.push(Block { start: block.start, size: block.size, base: block.base });
         while self.bytes > most_bytes || self.blocks.len() > most_blocks {
             let oldest = self.blocks.remove(0);
             self.bytes -= oldest.size;
