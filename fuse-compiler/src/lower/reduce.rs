@@ -117,9 +117,9 @@ pub(super) fn lower_reduction(
         }
         Reduction::Mean => mean(cx, x, &axes, site),
         Reduction::Var => {
-            let mean_of_x = mean(cx, x, &axes, site)?;
-            let centred = op(cx, ScalarOp::Sub, &[x, mean_of_x], site)?;
-            let squared = op(cx, ScalarOp::Mul, &[centred, centred], site)?;
+            let mean_of_x = mean(cx, x, &axes, &site.step("mean"))?;
+            let centred = op(cx, ScalarOp::Sub, &[x, mean_of_x], &site.step("difference"))?;
+            let squared = op(cx, ScalarOp::Mul, &[centred, centred], &site.step("square"))?;
             mean(cx, squared, &axes, site)
         }
         Reduction::Max => Ok(extremum(cx, Reducer::Max, "max", x, &axes, site)),
@@ -182,7 +182,7 @@ fn float(cx: &mut Context<'_>, like: NodeId, value: f64, site: &Site) -> NodeId 
 }
 
 fn mean(cx: &mut Context<'_>, x: NodeId, axes: &[AxisId], site: &Site) -> Result<NodeId, Reported> {
-    let sum = reduce(cx, Reducer::Sum, x, axes, site);
+    let sum = reduce(cx, Reducer::Sum, x, axes, &site.step("sum"));
     let count = cx.graph.extent(Graph::count(axes), site);
     let dtype = cx.graph.dtype(x);
     let count = cx.graph.cast(count, dtype, site);
@@ -204,14 +204,14 @@ fn exponentials(
     axes: &[AxisId],
     site: &Site,
 ) -> Result<Exponentials, Reported> {
-    let maximum = reduce(cx, Reducer::Max, x, axes, site);
+    let maximum = reduce(cx, Reducer::Max, x, axes, &site.step("max"));
     let negative_infinity = float(cx, x, f64::NEG_INFINITY, site);
     let zero = float(cx, x, 0.0, site);
-    let all_infinite = op(cx, ScalarOp::Eq, &[maximum, negative_infinity], site)?;
-    let shift = op(cx, ScalarOp::Select, &[all_infinite, zero, maximum], site)?;
-    let shifted = op(cx, ScalarOp::Sub, &[x, shift], site)?;
-    let exponentials = op(cx, ScalarOp::Exp, &[shifted], site)?;
-    let sum = reduce(cx, Reducer::Sum, exponentials, axes, site);
+    let all_infinite = op(cx, ScalarOp::Eq, &[maximum, negative_infinity], &site.step("test"))?;
+    let shift = op(cx, ScalarOp::Select, &[all_infinite, zero, maximum], &site.step("shift"))?;
+    let shifted = op(cx, ScalarOp::Sub, &[x, shift], &site.step("difference"))?;
+    let exponentials = op(cx, ScalarOp::Exp, &[shifted], &site.step("exp"))?;
+    let sum = reduce(cx, Reducer::Sum, exponentials, axes, &site.step("sum"));
     Ok(Exponentials { all_infinite, shifted, exponentials, sum })
 }
 
@@ -219,8 +219,8 @@ fn exponentials(
 fn softmax(cx: &mut Context<'_>, x: NodeId, axes: &[AxisId], site: &Site) -> Result<NodeId, Reported> {
     let e = exponentials(cx, x, axes, site)?;
     let (zero, one) = (float(cx, x, 0.0, site), float(cx, x, 1.0, site));
-    let nothing = op(cx, ScalarOp::Eq, &[e.sum, zero], site)?;
-    let divisor = op(cx, ScalarOp::Select, &[nothing, one, e.sum], site)?;
+    let nothing = op(cx, ScalarOp::Eq, &[e.sum, zero], &site.step("test"))?;
+    let divisor = op(cx, ScalarOp::Select, &[nothing, one, e.sum], &site.step("divisor"))?;
     op(cx, ScalarOp::Div, &[e.exponentials, divisor], site)
 }
 
@@ -228,21 +228,21 @@ fn softmax(cx: &mut Context<'_>, x: NodeId, axes: &[AxisId], site: &Site) -> Res
 fn log_softmax(cx: &mut Context<'_>, x: NodeId, axes: &[AxisId], site: &Site) -> Result<NodeId, Reported> {
     let e = exponentials(cx, x, axes, site)?;
     let zero = float(cx, x, 0.0, site);
-    let log = op(cx, ScalarOp::Ln, &[e.sum], site)?;
-    let log = op(cx, ScalarOp::Select, &[e.all_infinite, zero, log], site)?;
+    let log = op(cx, ScalarOp::Ln, &[e.sum], &site.step("ln"))?;
+    let log = op(cx, ScalarOp::Select, &[e.all_infinite, zero, log], &site.step("ln"))?;
     op(cx, ScalarOp::Sub, &[e.shifted, log], site)
 }
 
 /// An infinite maximum is the result, as is a NaN.
 fn logsumexp(cx: &mut Context<'_>, x: NodeId, axes: &[AxisId], site: &Site) -> Result<NodeId, Reported> {
-    let maximum = reduce(cx, Reducer::Max, x, axes, site);
+    let maximum = reduce(cx, Reducer::Max, x, axes, &site.step("max"));
     let zero = float(cx, x, 0.0, site);
-    let infinite = op(cx, ScalarOp::IsInfinite, &[maximum], site)?;
-    let shift = op(cx, ScalarOp::Select, &[infinite, zero, maximum], site)?;
-    let shifted = op(cx, ScalarOp::Sub, &[x, shift], site)?;
-    let exponentials = op(cx, ScalarOp::Exp, &[shifted], site)?;
-    let sum = reduce(cx, Reducer::Sum, exponentials, axes, site);
-    let log = op(cx, ScalarOp::Ln, &[sum], site)?;
+    let infinite = op(cx, ScalarOp::IsInfinite, &[maximum], &site.step("test"))?;
+    let shift = op(cx, ScalarOp::Select, &[infinite, zero, maximum], &site.step("shift"))?;
+    let shifted = op(cx, ScalarOp::Sub, &[x, shift], &site.step("difference"))?;
+    let exponentials = op(cx, ScalarOp::Exp, &[shifted], &site.step("exp"))?;
+    let sum = reduce(cx, Reducer::Sum, exponentials, axes, &site.step("sum"));
+    let log = op(cx, ScalarOp::Ln, &[sum], &site.step("ln"))?;
     op(cx, ScalarOp::Add, &[shift, log], site)
 }
 

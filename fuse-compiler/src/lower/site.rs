@@ -18,6 +18,15 @@ pub(super) struct Site {
     pub(super) origin: Origin,
 }
 
+impl Site {
+    /// The site of a step of a composite operation, so that plans can tell the steps apart.
+    pub(super) fn step(&self, what: &str) -> Site {
+        let origin =
+            Origin { label: format!("{what} of {}", self.origin.label), name: None, ..self.origin.clone() };
+        Site { place: self.place, origin }
+    }
+}
+
 /// The site of an expression. What is inlined from the prelude has no place of its own: it stands where it was called.
 pub(super) fn site_of(cx: &Context<'_>, tokens: &impl ToTokens) -> Site {
     let stream = tokens.to_token_stream();
