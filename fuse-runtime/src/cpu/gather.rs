@@ -11,8 +11,28 @@ pub(crate) struct Rectangle {
     pub(crate) column_stride: i64,
 }
 
-/// Side of the squares in which a rectangle is walked that lies across memory: 16 f32 are a cache line.
-const SQUARE: usize = 16;
+/// Side of the squares in which a rectangle is walked that lies across memory.
+const SQUARE: usize = 8;
+
+/// `to[i][j] = from[j][i]` for a square; rows are `from_stride` and `to_stride` elements apart. The rows are read and
+/// written whole, so that the exchange happens in registers.
+///
+/// # Safety
+/// The squares are readable and writable.
+#[inline(always)]
+unsafe fn transpose_square<T: Copy>(from: *const T, from_stride: isize, to: *mut T, to_stride: usize) {
+    // SAFETY: by the contract.
+    unsafe {
+        let mut rows = [*from.cast::<[T; SQUARE]>(); SQUARE];
+        for (j, row) in rows.iter_mut().enumerate() {
+            *row = *from.offset(j as isize * from_stride).cast::<[T; SQUARE]>();
+        }
+        let columns: [[T; SQUARE]; SQUARE] = std::array::from_fn(|i| std::array::from_fn(|j| rows[j][i]));
+        for (i, column) in columns.into_iter().enumerate() {
+            *to.add(i * to_stride).cast::<[T; SQUARE]>() = column;
+        }
+    }
+}
 
 macro_rules! by_size {
     ($size:expr, $f:ident($($arg:expr),*)) => {
@@ -70,19 +90,33 @@ unsafe fn gather_elements<T: Copy>(from: *const T, to: *mut T, s: Rectangle) {
             0 => {
                 for r in 0..s.rows {
                     let x = *from.offset(r as isize * s.row_stride as isize);
-                    std::slice::from_raw_parts_mut(to.add(r * s.columns), s.columns).fill(x);
+                    let row = std::slice::from_raw_parts_mut(to.add(r * s.columns), s.columns);
+                    let (whole, tail) = row.as_chunks_mut::<SQUARE>();
+                    for part in whole {
+                        *part = [x; SQUARE];
+                    }
+                    for y in tail {
+                        *y = x;
+                    }
                 }
             }
             _ if s.rows > 1 && s.row_stride.unsigned_abs() < s.column_stride.unsigned_abs() => {
                 for r0 in (0..s.rows).step_by(SQUARE) {
-                    let r1 = (r0 + SQUARE).min(s.rows);
                     for c0 in (0..s.columns).step_by(SQUARE) {
-                        let c1 = (c0 + SQUARE).min(s.columns);
-                        for r in r0..r1 {
-                            let row = from.offset(r as isize * s.row_stride as isize);
-                            for c in c0..c1 {
-                                *to.add(r * s.columns + c) =
-                                    *row.offset(c as isize * s.column_stride as isize);
+                        let start = from.offset(
+                            r0 as isize * s.row_stride as isize + c0 as isize * s.column_stride as isize,
+                        );
+                        let tile = to.add(r0 * s.columns + c0);
+                        let whole = r0 + SQUARE <= s.rows && c0 + SQUARE <= s.columns;
+                        if whole && s.row_stride == 1 {
+                            transpose_square(start, s.column_stride as isize, tile, s.columns);
+                            continue;
+                        }
+                        for c in 0..SQUARE.min(s.columns - c0) {
+                            let column = start.offset(c as isize * s.column_stride as isize);
+                            for r in 0..SQUARE.min(s.rows - r0) {
+                                *tile.add(r * s.columns + c) =
+                                    *column.offset(r as isize * s.row_stride as isize);
                             }
                         }
                     }
@@ -111,13 +145,23 @@ unsafe fn scatter_elements<T: Copy>(from: *const T, to: *mut T, s: Rectangle) {
                 }
             }
             _ if s.rows > 1 && s.row_stride.unsigned_abs() < s.column_stride.unsigned_abs() => {
-                for r0 in (0..s.rows).step_by(SQUARE) {
-                    let r1 = (r0 + SQUARE).min(s.rows);
-                    for c in 0..s.columns {
-                        for r in r0..r1 {
-                            let offset = r as isize * s.row_stride as isize;
-                            *to.offset(offset + c as isize * s.column_stride as isize) =
-                                *from.add(r * s.columns + c);
+                for c0 in (0..s.columns).step_by(SQUARE) {
+                    for r0 in (0..s.rows).step_by(SQUARE) {
+                        let start = to.offset(
+                            r0 as isize * s.row_stride as isize + c0 as isize * s.column_stride as isize,
+                        );
+                        let tile = from.add(r0 * s.columns + c0);
+                        let whole = r0 + SQUARE <= s.rows && c0 + SQUARE <= s.columns;
+                        if whole && s.row_stride == 1 && s.column_stride > 0 {
+                            transpose_square(tile, s.columns as isize, start, s.column_stride as usize);
+                            continue;
+                        }
+                        for c in 0..SQUARE.min(s.columns - c0) {
+                            let column = start.offset(c as isize * s.column_stride as isize);
+                            for r in 0..SQUARE.min(s.rows - r0) {
+                                *column.offset(r as isize * s.row_stride as isize) =
+                                    *tile.add(r * s.columns + c);
+                            }
                         }
                     }
                 }

@@ -157,12 +157,39 @@ impl Geometry {
             (self.a_start, self.b_start) = (last - 1, last);
             return;
         }
-        self.b_start = self.end;
-        let mut positions = 1;
-        while self.b_start > 0 && positions < SHORT_SIDE {
-            self.b_start -= 1;
-            positions *= self.extents[self.b_start];
+        self.b_start = self.choose_split(forms);
+    }
+
+    /// Where side `b` of a plain domain begins. A long innermost dimension is a side of its own. Of short ones the split
+    /// is taken for which the fewest runs have to be copied: a side on which a form has one stride is walked in one go,
+    /// and a form that does not move along `a` has one tile for all blocks.
+    fn choose_split(&self, forms: &[Form]) -> usize {
+        let last = self.end - 1;
+        if self.extents[last] >= SHORT_SIDE {
+            return last;
         }
+        let runs = |start: usize| {
+            let inner: usize = self.extents[start..self.end].iter().product();
+            let of_form = |form: &Form| {
+                let along = self.linear_stride(form, start..self.end);
+                let down = self.linear_stride(form, 0..start);
+                let still = form.strides[..start].iter().all(|&s| s == 0) && inner <= SHORT_SIDE * 16;
+                match (down, along) {
+                    _ if still => 0.0,
+                    _ if self.linear_stride(form, 0..self.end) == Some(1) => 0.0,
+                    (_, Some(_)) => 1.0 / inner as f64,
+                    (_, None) => 1.0 / self.extents[last] as f64,
+                }
+            };
+            forms.iter().map(of_form).sum::<f64>()
+        };
+        let mut best = last;
+        for start in (0..last).rev() {
+            if runs(start) < runs(best) {
+                best = start;
+            }
+        }
+        best
     }
 
     /// Moves the first `count` dimensions of the range to its end.

@@ -58,26 +58,26 @@ pub(crate) struct Steps {
 
 /// Elements of a tile. Small enough that a handful of tiles stay in the L1 cache, large enough that a call costs little.
 const TILE: usize = 2048;
-/// Columns of a block that is not staged; the accumulators of 64 lanes stay in the L2 cache.
-const COLUMNS: usize = 512;
+/// Bytes of the accumulators of a block of columns, 64 lanes each: they stay in the L2 cache. Wide blocks read long runs
+/// of memory, which is what matters.
+const COLUMN_BYTES: usize = 1 << 19;
+/// Side of the blocks of what is read across memory: long enough that few pages are touched for many elements.
+const SQUARE: usize = 64;
+/// Rows that running sums go along at once, so that one addition need not wait for the last.
+const SCANNED_ROWS: usize = 8;
 
 impl<'a> Launch<'a> {
-    /// Resolves a launch. `None` if there is nothing to do, because the domain is empty and nothing is reduced.
-    ///
-    /// # Panics
-    /// Never: domains with too many dimensions are refused when the program is prepared.
+    /// Resolves a launch, which takes the buffers. `None` if there is nothing to do, because there are no outer positions.
     pub(crate) fn new(
         exec: &'a GroupExec,
         bindings: &'a Bindings<'a>,
-        buffers: LaunchBuffers,
-    ) -> Result<Launch<'a>, LaunchBuffers> {
+        buffers: &mut LaunchBuffers,
+    ) -> Option<Launch<'a>> {
         let env = CallEnv { extents: bindings.extents, scalars: bindings.scalars };
         let group = &exec.group;
-        let Some(domain) = Domain::new(&group.outer, &group.reduced, &exec.cuts, env) else {
-            return Err(buffers);
-        };
+        let domain = Domain::new(&group.outer, &group.reduced, &exec.cuts, env)?;
         if domain.extents[..domain.outer].contains(&0) {
-            return Err(buffers);
+            return None;
         }
         let mut launch = Launch {
             exec,
@@ -85,7 +85,7 @@ impl<'a> Launch<'a> {
             env,
             domain,
             geometry: Geometry::new(&Domain { len: 0, outer: 0, ..domain }, false, &mut [], 0, &[]),
-            buffers,
+            buffers: std::mem::take(buffers),
             steps: Steps { outer: 1, a: 1, b: 1 },
             fault: Mutex::new(None),
         };
@@ -94,7 +94,7 @@ impl<'a> Launch<'a> {
         launch.choose_steps();
         launch.find_direct_stores();
         launch.collect_scalars();
-        Ok(launch)
+        Some(launch)
     }
 
     /// The forms as accesses read them.
@@ -276,7 +276,7 @@ impl<'a> Launch<'a> {
         let g = &self.geometry;
         let least_one = |x: usize| x.max(1);
         self.steps = match g.orientation {
-            Orientation::Plain if g.square => Steps { outer: 0, a: g.a.min(32), b: g.b.min(64) },
+            Orientation::Plain if g.square => Steps { outer: 0, a: g.a.min(SQUARE), b: g.b.min(SQUARE) },
             Orientation::Plain => {
                 let b = g.b.min(2 * TILE);
                 let a = if b == g.b { least_one(2 * TILE / least_one(b)).min(least_one(g.a)) } else { 1 };
@@ -284,15 +284,21 @@ impl<'a> Launch<'a> {
             }
             Orientation::Rows => {
                 let rows = least_one(TILE / least_one(g.b)).min(g.a);
-                let across = self.exec.stages.is_empty() || !self.is_read_across();
-                let rows = if across { rows } else { rows.max(g.a.min(32)) };
+                let across = !self.is_read_across();
+                let rows = if across { rows } else { rows.max(g.a.min(SQUARE)) };
+                let scans = self.exec.passes.iter().any(|p| !p.scans.is_empty());
+                let rows = if scans { rows.max(g.a.min(SCANNED_ROWS)) } else { rows };
                 let b = if g.b <= TILE && rows * g.b <= TILE { g.b } else { (TILE / rows).min(TILE) };
                 // Steps divide the chunks of the reduction tree.
                 let b = if b == g.b { b } else { prev_power_of_two(b).clamp(64, CHUNK) };
                 Steps { outer: rows, a: 1, b: least_one(b) }
             }
             Orientation::Columns => {
-                let columns = g.b.min(COLUMNS.max(64));
+                let reductions = self.exec.passes.iter().flat_map(|p| &p.reductions);
+                let bytes: usize = reductions
+                    .map(|r| r.exec.lanes() * r.exec.dtypes.iter().map(|d| d.size()).sum::<usize>())
+                    .sum();
+                let columns = g.b.min((COLUMN_BYTES / bytes.max(1)).clamp(64, TILE));
                 let a = prev_power_of_two(least_one(TILE / columns)).min(CHUNK);
                 let flat = columns == g.b;
                 Steps { outer: columns, a: if flat { a } else { 1 }, b: 1 }

@@ -36,20 +36,43 @@ pub(crate) unsafe fn run_parts(parts: &[GroupExec], bindings: &Bindings<'_>) -> 
     faults.into_iter().flatten().next()
 }
 
+/// Blocks of columns are as wide as the caches allow; where that leaves threads without work they become narrower, but
+/// not below what still reads memory in long runs.
+fn narrow_columns(launch: &mut Launch<'_>) {
+    const NARROWEST: usize = 256;
+    let g = &launch.geometry;
+    let positions = g.outer().saturating_mul(g.reduced().max(1));
+    if g.orientation != Orientation::Columns || work(launch, positions) < WORTH_WAKING {
+        return;
+    }
+    let wanted = 2 * rayon::current_num_threads();
+    let chunks =
+        if launch.exec.passes.iter().any(|p| !p.scans.is_empty()) { 1 } else { g.reduced().div_ceil(CHUNK) };
+    let blocks = |columns: usize| g.c * g.b.div_ceil(columns) * chunks;
+    let mut columns = launch.steps.outer;
+    while blocks(columns) < wanted && columns > NARROWEST {
+        columns = (columns / 2).next_multiple_of(64).max(NARROWEST);
+    }
+    if columns != launch.steps.outer {
+        launch.steps.outer = columns;
+        launch.steps.a = 1;
+    }
+}
+
 fn run_part(exec: &GroupExec, bindings: &Bindings<'_>) -> Option<CpuFault> {
-    let buffers = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
-    let (buffers, fault) = match Launch::new(exec, bindings, buffers) {
-        Ok(mut launch) => {
-            run_uniform(&mut launch);
-            match launch.geometry.orientation {
-                Orientation::Plain => run_plain(&launch),
-                Orientation::Rows | Orientation::Columns => run_reduction(&launch),
-            }
-            let fault = launch.fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-            (launch.into_buffers(), fault.map(|(_, fault)| fault))
+    let mut buffers = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
+    let mut fault = None;
+    if let Some(mut launch) = Launch::new(exec, bindings, &mut buffers) {
+        run_uniform(&mut launch);
+        narrow_columns(&mut launch);
+        match launch.geometry.orientation {
+            Orientation::Plain => run_plain(&launch),
+            Orientation::Rows | Orientation::Columns => run_reduction(&launch),
         }
-        Err(buffers) => (buffers, None),
-    };
+        let first = launch.fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        fault = first.map(|(_, fault)| fault);
+        buffers = launch.into_buffers();
+    }
     BUFFERS.with_borrow_mut(|all| all.push(buffers));
     fault
 }

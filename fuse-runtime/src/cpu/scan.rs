@@ -57,16 +57,36 @@ pub(crate) unsafe fn scan_rows(
     rows: usize,
     columns: usize,
 ) {
-    unsafe fn scan<T: Number>(from: *const T, to: *mut T, sums: *mut T, rows: usize, columns: usize) {
-        for row in 0..rows {
-            // SAFETY: by the contract of `scan_rows`.
-            unsafe {
-                let mut sum = *sums.add(row);
-                for j in row * columns..(row + 1) * columns {
-                    sum = sum.plus(*from.add(j));
-                    *to.add(j) = sum;
+    /// A few rows side by side: each waits for its own last addition only.
+    unsafe fn scan_some<T: Number, const N: usize>(from: *const T, to: *mut T, sums: *mut T, columns: usize) {
+        // SAFETY: by the contract of `scan_rows`.
+        unsafe {
+            let mut running: [T; N] = std::array::from_fn(|row| *sums.add(row));
+            for j in 0..columns {
+                for (row, sum) in running.iter_mut().enumerate() {
+                    *sum = sum.plus(*from.add(row * columns + j));
+                    *to.add(row * columns + j) = *sum;
                 }
+            }
+            for (row, sum) in running.into_iter().enumerate() {
                 *sums.add(row) = sum;
+            }
+        }
+    }
+    unsafe fn scan<T: Number>(from: *const T, to: *mut T, sums: *mut T, rows: usize, columns: usize) {
+        const TOGETHER: usize = 8;
+        let mut row = 0;
+        // SAFETY: by the contract of `scan_rows`.
+        unsafe {
+            while row + TOGETHER <= rows {
+                let at = row * columns;
+                scan_some::<T, TOGETHER>(from.add(at), to.add(at), sums.add(row), columns);
+                row += TOGETHER;
+            }
+            while row < rows {
+                let at = row * columns;
+                scan_some::<T, 1>(from.add(at), to.add(at), sums.add(row), columns);
+                row += 1;
             }
         }
     }

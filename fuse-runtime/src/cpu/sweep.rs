@@ -297,7 +297,7 @@ unsafe fn step_columns(
                 let from = exec.offset_data(data, row * row_stride);
                 exec.step(lanes, columns, &from, columns, (first + row) as i64, columns);
             }
-        } else if row_stride == columns && first % LANES == 0 && rows >= LANES {
+        } else if row_stride == columns && first.is_multiple_of(LANES) && rows >= LANES {
             exec.step(lanes, LANES * columns, data, rows * columns, first as i64, columns);
         } else if row_stride == columns && first % LANES + rows <= LANES {
             let acc = exec.offset(lanes, first % LANES * columns);

@@ -33,7 +33,7 @@ pub(crate) struct WorkerState {
 
 thread_local! {
     /// Several, because a thread that waits in a launch may be given another one to help with.
-    static STATES: RefCell<Vec<Box<WorkerState>>> = const { RefCell::new(Vec::new()) };
+    static STATES: RefCell<Vec<WorkerState>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Outer positions that are worked on together: `start..start + len` at `c` (rows: `c` is 0).
@@ -47,7 +47,7 @@ pub(crate) struct OuterBlock {
 /// A thread at work on a launch.
 pub(crate) struct Worker<'l> {
     pub(crate) launch: &'l Launch<'l>,
-    pub(crate) state: Box<WorkerState>,
+    pub(crate) state: WorkerState,
     /// The start of the scratch.
     pub(crate) base: *mut u8,
     pub(crate) outer: OuterBlock,
@@ -338,7 +338,7 @@ impl<'l> Worker<'l> {
         }
         self.state.faults.clear();
         self.state.faults.resize(stage.faults.len(), usize::MAX);
-        let state = &mut *self.state;
+        let state = &mut self.state;
         // SAFETY: inputs are initialised tiles of `len` elements, outputs are places of their own, and the function is
         // the version for an instruction set that was found here.
         unsafe {

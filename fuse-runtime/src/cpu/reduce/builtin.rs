@@ -72,22 +72,40 @@ fn step_body<T: Copy, C: Combine<T>>(acc: &mut [T], data: &[T]) {
     }
 }
 
-/// A row shorter than the lanes. Combining with the identity changes nothing for the reducers here, so the fold starts
-/// at the power of two that holds the row.
+/// Rows shorter than the lanes, in `P` of them (a power of two, at least `n`). Combining with the identity changes
+/// nothing for the reducers here, so the fold starts there.
 #[inline(always)]
-fn short_row<T: Copy, C: Combine<T>>(row: &[T]) -> T {
-    let mut lanes = [C::IDENTITY; LANES];
-    for (a, x) in lanes.iter_mut().zip(row) {
-        *a = C::combine(*a, *x);
-    }
-    let mut half = row.len().next_power_of_two() / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] = C::combine(lanes[i], lanes[i + half]);
+fn short_rows<T: Copy, C: Combine<T>, const P: usize>(data: &[T], n: usize, out: &mut [T]) {
+    for (o, row) in out.iter_mut().zip(data.chunks_exact(n)) {
+        let mut lanes = [C::IDENTITY; P];
+        for (a, x) in lanes.iter_mut().zip(row) {
+            *a = C::combine(*a, *x);
         }
-        half /= 2;
+        let mut half = P / 2;
+        while half > 0 {
+            for i in 0..half {
+                lanes[i] = C::combine(lanes[i], lanes[i + half]);
+            }
+            half /= 2;
+        }
+        *o = lanes[0];
     }
-    lanes[0]
+}
+
+/// Rows of exactly `N` elements, a power of two below the lanes.
+#[inline(always)]
+fn even_rows<T: Copy, C: Combine<T>, const N: usize>(data: &[T], out: &mut [T]) {
+    for (o, row) in out.iter_mut().zip(data.as_chunks::<N>().0) {
+        let mut lanes = row.map(|x| C::combine(C::IDENTITY, x));
+        let mut half = N / 2;
+        while half > 0 {
+            for i in 0..half {
+                lanes[i] = C::combine(lanes[i], lanes[i + half]);
+            }
+            half /= 2;
+        }
+        *o = lanes[0];
+    }
 }
 
 #[inline(always)]
@@ -117,11 +135,12 @@ fn rows_body<T: Copy, C: Combine<T>>(data: &[T], n: usize, out: &mut [T]) {
                 *o = C::combine(C::combine(x, z), C::combine(y, w));
             }
         }
-        5..LANES => {
-            for (o, row) in out.iter_mut().zip(data.chunks_exact(n)) {
-                *o = short_row::<T, C>(row);
-            }
-        }
+        8 => even_rows::<T, C, 8>(data, out),
+        16 => even_rows::<T, C, 16>(data, out),
+        32 => even_rows::<T, C, 32>(data, out),
+        5..=7 => short_rows::<T, C, 8>(data, n, out),
+        9..=15 => short_rows::<T, C, 16>(data, n, out),
+        17..LANES => short_rows::<T, C, LANES>(data, n, out),
         _ => {
             for (o, row) in out.iter_mut().zip(data.chunks_exact(n)) {
                 let mut lanes = [C::IDENTITY; LANES];

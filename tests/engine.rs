@@ -1,0 +1,202 @@
+//! The CPU engine over sizes, layouts and threads: every schedule kind, at the edges of lanes, tiles and chunks.
+//!
+//! `verify()` runs the version of every instruction set that the processor has and compares it with the reference
+//! evaluator bit for bit, so these tests only choose kernels and sizes. What a verification does not vary, the memory
+//! layout of arguments and the number of threads, is compared here: the bits may depend on neither.
+
+use fuse::{Device, Error, Tensor, fuse};
+
+fuse! {
+    #[kernel]
+    fn affine<M, N>(x: Tensor<f32, M, N>, b: Tensor<f32, N>, s: f32) -> Tensor<f32, M, N> {
+        (x * s + b).max(0.0) - x
+    }
+
+    #[kernel]
+    fn to_columns<M, N>(x: Tensor<f32, M, N>, y: Tensor<f32, N, M>) -> Tensor<f32, N, M> { x - y * 2.0 }
+
+    #[kernel]
+    fn centre_rows<M, N>(x: Tensor<f32, M, N>) -> (Tensor<f32, M, N>, Tensor<f32, M>) {
+        let centred = x - x.mean(N);
+        let largest = x.max(N);
+        (centred * largest, centred.square().sum(N))
+    }
+
+    #[kernel]
+    fn centre_columns<M, N>(x: Tensor<f32, M, N>) -> (Tensor<f32, M, N>, Tensor<f32, N>) {
+        let least = x.min(M);
+        (x - least, x.sum(M))
+    }
+
+    #[kernel]
+    fn total<M, N>(x: Tensor<f32, M, N>) -> (Tensor<f32>, Tensor<f32>) { (x.sum((M, N)), x.max((M, N))) }
+
+    #[kernel]
+    fn softmax_rows<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> { x.softmax(N) }
+
+    #[kernel]
+    fn first_extremes<M, N>(x: Tensor<f32, M, N>) -> (Tensor<i64, M>, Tensor<i64, N>) {
+        (x.argmax(N), x.argmin(M))
+    }
+
+    #[kernel]
+    fn halves<M, N>(x: Tensor<f16, M, N>) -> (Tensor<f16, N, M>, Tensor<f32, M>) {
+        ((x * 0.3) as f16, x.sum(N))
+    }
+
+    #[kernel]
+    fn running<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> { x.cumsum(N) * 0.5 }
+
+    #[kernel]
+    fn mirrored<M, N, const P: usize = { N + 3 }>(x: Tensor<f32, M, N>) -> Tensor<f32, M, P> {
+        let padded = x.pad(N, 1, 2, P, fill = 7.0);
+        padded + padded.reverse(P)
+    }
+
+    #[kernel]
+    fn heads_to_features<M, H, D, const F: usize = { H * D }>(x: Tensor<f32, H, M, D>) -> Tensor<f32, M, F> {
+        x.merge((H, D), F) * 2.0
+    }
+
+    #[kernel]
+    fn pixels<H, W, const C: usize = 3>(x: Tensor<f32, H, W, C>, gain: Tensor<f32, C>) -> Tensor<f32, H, W, C> {
+        x * gain
+    }
+
+    #[kernel]
+    fn lower_triangle<M, N>(x: Tensor<f32, M, N>) -> (Tensor<f32, M, N>, Tensor<bool, M>) {
+        let y = select(index(M) >= index(N), x, 0.0);
+        (y, (y > 0.0).any(N))
+    }
+
+    #[kernel]
+    fn decay<M, N>(p: &mut Tensor<f32, M, N>, g: Tensor<f32, N>) { *p -= g * p; }
+
+    #[reduce(identity = (0.0, f32::NEG_INFINITY))]
+    fn sum_and_largest(a: (f32, f32), b: (f32, f32)) -> (f32, f32) { (a.0 + b.0, maximum(a.1, b.1)) }
+
+    #[kernel]
+    fn reduced_pairs<M, N>(x: Tensor<f32, M, N>) -> (Tensor<f32, M>, Tensor<f32, M>) {
+        (x, x.abs()).reduce(N, sum_and_largest)
+    }
+}
+
+/// Sizes at the edges of lanes (64), tiles (2048) and chunks (4096).
+const EDGES: [usize; 10] = [0, 1, 3, 63, 64, 65, 127, 4095, 4096, 4097];
+
+macro_rules! verify_at_edges {
+    ($($test:ident: $kernel:ident($long:literal, $short:literal);)*) => {$(
+        #[test]
+        fn $test() -> Result<(), Error> {
+            let mut verification = $kernel::verify();
+            for n in EDGES {
+                verification = verification.sizes(&[($long, n), ($short, 3)]);
+            }
+            verification.run()?;
+            Ok(())
+        }
+    )*};
+}
+
+verify_at_edges! {
+    affine_over_long_rows: affine("N", "M");
+    affine_over_many_rows: affine("M", "N");
+    transposes_of_wide_matrices: to_columns("N", "M");
+    transposes_of_tall_matrices: to_columns("M", "N");
+    rows_of_every_length: centre_rows("N", "M");
+    many_short_rows: centre_rows("M", "N");
+    columns_of_every_height: centre_columns("M", "N");
+    many_low_columns: centre_columns("N", "M");
+    totals: total("N", "M");
+    softmax_of_long_rows: softmax_rows("N", "M");
+    softmax_of_many_rows: softmax_rows("M", "N");
+    extremes_of_wide_matrices: first_extremes("N", "M");
+    extremes_of_tall_matrices: first_extremes("M", "N");
+    half_precision_rows: halves("N", "M");
+    half_precision_columns: halves("M", "N");
+    running_sums: running("N", "M");
+    running_sums_of_many_rows: running("M", "N");
+    padding_and_mirrors: mirrored("N", "M");
+    merged_axes: heads_to_features("D", "H");
+    merged_axes_of_many_heads: heads_to_features("H", "D");
+    three_channels: pixels("W", "H");
+    masks_of_wide_matrices: lower_triangle("N", "M");
+    masks_of_tall_matrices: lower_triangle("M", "N");
+    in_place: decay("N", "M");
+    reductions_of_pairs: reduced_pairs("N", "M");
+    reductions_of_many_pairs: reduced_pairs("M", "N");
+}
+
+fn numbers<const R: usize>(shape: [usize; R]) -> Result<Tensor<f32, R>, Error> {
+    let count: usize = shape.iter().product();
+    let data = (0..count).map(|k| ((k * 7919) % 1009) as f32 / 97.0 - 5.0).collect();
+    Tensor::from_vec(data, shape, &Device::cpu())
+}
+
+/// The same elements as a matrix of row-major memory, but laid out otherwise: transposed, with gaps between the rows, and
+/// every second element of a larger one.
+fn other_layouts(x: &Tensor<f32, 2>) -> Result<Vec<Tensor<f32, 2>>, Error> {
+    let ([m, n], data, device) = (x.shape(), x.to_vec()?, Device::cpu());
+    let element = |i: usize, j: usize| if i < m && j < n { data[i * n + j] } else { -77.0 };
+    let fill = |rows: usize, columns: usize, of: &dyn Fn(usize, usize) -> f32| {
+        let all = (0..rows * columns).map(|k| of(k / columns.max(1), k % columns.max(1))).collect();
+        Tensor::from_vec(all, [rows, columns], &device)
+    };
+    Ok(vec![
+        fill(n, m, &|i, j| element(j, i))?.transpose(0, 1),
+        fill(m + 2, n + 5, &|i, j| if i < 1 || j < 2 { -77.0 } else { element(i - 1, j - 2) })?
+            .slice((1..m + 1, 2..n + 2)),
+        fill(m, 2 * n, &|i, j| if j % 2 == 0 { element(i, j / 2) } else { -77.0 })?.step_by(1, 2),
+    ])
+}
+
+fn bits(x: &Tensor<f32, 2>) -> Result<Vec<u32>, Error> {
+    Ok(x.to_vec()?.into_iter().map(f32::to_bits).collect())
+}
+
+#[test]
+fn results_do_not_depend_on_the_layout_of_arguments() -> Result<(), Error> {
+    for shape in [[1, 1], [3, 65], [65, 3], [70, 130], [2, 4097], [4097, 2]] {
+        let x = numbers(shape)?;
+        let b = numbers([shape[1]])?;
+        for other in other_layouts(&x)? {
+            assert_eq!(bits(&affine(&x, &b, 0.5)?)?, bits(&affine(&other, &b, 0.5)?)?, "{shape:?}");
+            assert_eq!(bits(&centre_rows(&x)?.0)?, bits(&centre_rows(&other)?.0)?, "{shape:?}");
+            assert_eq!(bits(&centre_columns(&x)?.0)?, bits(&centre_columns(&other)?.0)?, "{shape:?}");
+            assert_eq!(bits(&running(&x)?)?, bits(&running(&other)?)?, "{shape:?}");
+            assert_eq!(total(&x)?.0.item()?.to_bits(), total(&other)?.0.item()?.to_bits(), "{shape:?}");
+            assert_eq!(first_extremes(&x)?.0.to_vec()?, first_extremes(&other)?.0.to_vec()?, "{shape:?}");
+            let y = x.transpose(0, 1);
+            assert_eq!(
+                bits(&to_columns(&x, &y)?)?,
+                bits(&to_columns(&other, &other.transpose(0, 1))?)?,
+                "{shape:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A pool of that many threads, in which launches run.
+fn with_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
+    pool.install(run)
+}
+
+#[test]
+fn results_do_not_depend_on_threads() -> Result<(), Error> {
+    // Large enough that several threads are worth it, and few rows or columns enough that chunks are split over them.
+    for shape in [[300, 5000], [3, 600_000], [600_000, 3], [40_000, 40]] {
+        let x = numbers(shape)?;
+        let one = with_threads(1, || centre_rows(&x))?;
+        let four = with_threads(4, || centre_rows(&x))?;
+        assert_eq!(bits(&one.0)?, bits(&four.0)?, "rows of {shape:?}");
+        let one = with_threads(1, || centre_columns(&x))?;
+        let four = with_threads(4, || centre_columns(&x))?;
+        assert_eq!(bits(&one.0)?, bits(&four.0)?, "columns of {shape:?}");
+        let one = with_threads(1, || total(&x))?;
+        let four = with_threads(4, || total(&x))?;
+        assert_eq!(one.0.item()?.to_bits(), four.0.item()?.to_bits(), "the total of {shape:?}");
+    }
+    Ok(())
+}
