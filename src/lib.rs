@@ -39,6 +39,11 @@ macro_rules! fuse {
     ($($tokens:tt)*) => { $crate::__private::expand! { [$crate] $($tokens)* } };
 }
 
+/// The README's example is tested like any other.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// What generated code names; not for users.
 #[doc(hidden)]
 pub mod __private {
