@@ -435,7 +435,7 @@ fn offsets_past_32_bits() -> Result<(), Error> {
     // Zeroed memory of this size is not touched by making it; the kernel reads its far end.
     let n = (1usize << 32) + 7;
     let x = Tensor::<u8, 1>::zeros([n], &Device::cpu())?;
-    let end = increment(&x.slice([n - 20..n])?)?;
+    let end = increment(&x.slice(n - 20..n)?)?;
     assert_eq!(end.to_vec()?, [1; 20]);
     Ok(())
 }
@@ -464,13 +464,13 @@ fuse! {
 fn strided_views_are_read_as_they_lie() -> Result<(), Error> {
     let x = cpu(ramp(80), [8, 10])?;
     let s = cpu(ramp(8), [8])?;
-    let sliced = x.slice([0..8, 2..7])?;
+    let sliced = x.slice((0..8, 2..7))?;
     let want: Vec<f32> = (0..40).map(|i| ramp(80)[i / 5 * 10 + 2 + i % 5] * ramp(8)[i / 5]).collect();
     assert_eq!(scale_rows(&sliced, &s)?.to_vec()?, want);
-    let twice = sliced.slice([1..6, 1..4])?;
+    let twice = sliced.slice((1..6, 1..4))?;
     let want: Vec<f32> =
         (0..15).map(|i| ramp(80)[(i / 3 + 1) * 10 + 3 + i % 3] * ramp(8)[i / 3 + 1]).collect();
-    assert_eq!(scale_rows(&twice, &s.slice([1..6])?)?.to_vec()?, want);
+    assert_eq!(scale_rows(&twice, &s.slice(1..6)?)?.to_vec()?, want);
 
     let shape = [2, 3, 4, 5, 6];
     let data: Vec<f16> = (0..720).map(|i| f16::from_f32(i as f32)).collect();
@@ -482,7 +482,7 @@ fn strided_views_are_read_as_they_lie() -> Result<(), Error> {
         turned[(((at[4] * 3 + at[1]) * 4 + at[2]) * 5 + at[3]) * 2 + at[0]] = value;
     }
     let y = cpu(turned, [6, 3, 4, 5, 2])?;
-    let got = add_five(&x, &y.transpose(0, 4))?.to_vec()?;
+    let got = add_five(&x, &y.transpose(0, 4)?)?.to_vec()?;
     assert_eq!(got, data.iter().map(|x| f16::from_f32(2.0 * x.to_f32())).collect::<Vec<_>>());
 
     assert_eq!(

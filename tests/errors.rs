@@ -95,18 +95,18 @@ fn an_extent_that_does_not_divide() {
 fn outputs_that_overlap() {
     let x = zeros([4, 4]);
     check(
-        twice::into(&x, &mut x.transpose(0, 1)),
+        twice::into(&x, &mut x.transpose(0, 1)?),
         "kernel `twice`: output `result` shares memory with argument `x`",
     );
     check(
         step(
-            &mut x.slice((1, ..)).reshape([4]).expect("a row"),
-            &x.slice((.., 2)).reshape([4]).expect("a column"),
+            &mut x.slice((1, ..))?.reshape([4]).expect("a row"),
+            &x.slice((.., 2))?.reshape([4]).expect("a column"),
         ),
         "kernel `step`: output `p` shares memory with argument `g`",
     );
     // Two halves of one storage do not overlap, although their rows interleave.
-    assert!(twice::into(&x.slice((.., ..2)), &mut x.slice((.., 2..))).is_ok());
+    assert!(twice::into(&x.slice((.., ..2))?, &mut x.slice((.., 2..))?).is_ok());
     check(
         twice::into(&zeros([3, 2]), &mut zeros([2]).broadcast_to([3, 2]).expect("a view")),
         "kernel `twice`: output `result` has elements that share memory",

@@ -94,16 +94,16 @@ fn an_op_is_lifted_and_stays_a_function() -> Result<(), Error> {
 #[test]
 fn views_are_arguments_and_results_are_laid_out_as_declared() -> Result<(), Error> {
     let x = ramp([4, 6])?;
-    let want: Vec<f32> = x.transpose(0, 1).to_vec()?.iter().map(|x| x + 1.0).collect();
+    let want: Vec<f32> = x.transpose(0, 1)?.to_vec()?.iter().map(|x| x + 1.0).collect();
     let y = transposed(&x)?;
     assert_eq!(y.shape(), [6, 4]);
     assert_eq!(y.to_vec()?, want);
-    let part = x.slice((1..3, ..)).transpose(0, 1);
+    let part = x.slice((1..3, ..))?.transpose(0, 1)?;
     assert_eq!(add(&part, &part)?.to_vec()?, part.to_vec()?.iter().map(|x| x + x).collect::<Vec<_>>());
     let repeated = ramp([6])?.broadcast_to([4, 6])?;
     assert_eq!(
-        add(&x, &repeated)?.slice((2, ..)).to_vec()?,
-        add(&x.slice((2, ..)), &ramp([6])?.reshape([1, 6])?)?.to_vec()?
+        add(&x, &repeated)?.slice((2, ..))?.to_vec()?,
+        add(&x.slice((2, ..))?, &ramp([6])?.reshape([1, 6])?)?.to_vec()?
     );
     Ok(())
 }
@@ -153,7 +153,7 @@ fn mutable_arguments() -> Result<(), Error> {
     assert_eq!(p.to_vec()?, [0.875, 0.375, -0.125, -0.625]);
     // A view writes through to what it views.
     let whole = Tensor::full(1.0f32, [3, 4], &cpu())?;
-    let mut row = whole.slice((1, ..)).reshape([4])?;
+    let mut row = whole.slice((1, ..))?.reshape([4])?;
     let mut v = Tensor::zeros([4], &cpu())?;
     momentum(&mut row, &mut v, &g, 1.0, 0.0)?;
     assert_eq!(whole.to_vec()?, [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, -1.0, -2.0, 1.0, 1.0, 1.0, 1.0]);
@@ -167,7 +167,7 @@ fn several_results_and_given_tensors() -> Result<(), Error> {
     assert_eq!(mean.to_vec()?, [3.0, 2.0]);
     assert_relative_eq!(var, [8.0 / 3.0, 0.0], max_relative = 1e-6);
     let wide = Tensor::zeros([2, 4], &cpu())?;
-    let (mut first, mut last) = (wide.slice((.., 0)).reshape([2])?, wide.slice((.., 3)).reshape([2])?);
+    let (mut first, mut last) = (wide.slice((.., 0))?.reshape([2])?, wide.slice((.., 3))?.reshape([2])?);
     moments::into(&x, &mut first, &mut last)?;
     assert_relative_eq!(wide, [3.0, 0.0, 0.0, 8.0 / 3.0, 2.0, 0.0, 0.0, 0.0], max_relative = 1e-6);
     Ok(())

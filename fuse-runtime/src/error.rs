@@ -81,6 +81,34 @@ pub enum Error {
         /// The shape asked for.
         wanted: Vec<usize>,
     },
+    /// A view names an axis that the tensor does not have.
+    NoSuchAxis {
+        /// The axis asked for.
+        axis: usize,
+        /// How many there are.
+        rank: usize,
+    },
+    /// `permute` was not given every axis once.
+    NotAPermutation {
+        /// What it was given.
+        axes: Vec<usize>,
+    },
+    /// A slice is not within its axis.
+    RangeOutside {
+        /// The axis.
+        axis: usize,
+        /// The first position asked for.
+        start: usize,
+        /// The position behind the last.
+        end: usize,
+        /// The extent of the axis.
+        extent: usize,
+    },
+    /// `step_by` with a step of 0.
+    ZeroStep {
+        /// The axis.
+        axis: usize,
+    },
     /// A kernel was expanded by another version of the crate than the one that runs it.
     Version {
         /// The kernel.
@@ -179,6 +207,14 @@ impl fmt::Display for Error {
             Error::Broadcast { shape, wanted } => {
                 write!(f, "a tensor of shape {shape:?} cannot be broadcast to {wanted:?}")
             }
+            Error::NoSuchAxis { axis, rank } => write!(f, "a tensor of rank {rank} has no axis {axis}"),
+            Error::NotAPermutation { axes } => {
+                write!(f, "{axes:?} does not name each of {} axes once", axes.len())
+            }
+            Error::RangeOutside { axis, start, end, extent } => {
+                write!(f, "range {start}..{end} is not within axis {axis}, which has {extent}")
+            }
+            Error::ZeroStep { axis } => write!(f, "a step of 0 along axis {axis}"),
             Error::Version { kernel } => {
                 write!(
                     f,

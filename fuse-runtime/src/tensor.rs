@@ -34,8 +34,8 @@ use std::sync::Arc;
 /// use fuse_runtime::{Device, Tensor};
 ///
 /// let x = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3], &Device::cpu())?;
-/// assert_eq!(x.transpose(0, 1).to_vec()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
-/// assert_eq!(x.slice((1, 1..)).to_vec()?, [5.0, 6.0]);
+/// assert_eq!(x.transpose(0, 1)?.to_vec()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+/// assert_eq!(x.slice((1, 1..))?.to_vec()?, [5.0, 6.0]);
 /// # Ok::<(), fuse_runtime::Error>(())
 /// ```
 pub struct Tensor<T: Element, const R: usize> {
@@ -209,43 +209,42 @@ impl<T: Element, const R: usize> Tensor<T, R> {
 
     /// A view with the two axes exchanged.
     ///
-    /// # Panics
+    /// # Errors
     /// If there is no axis of that number.
-    #[must_use]
-    #[track_caller]
-    pub fn transpose(&self, a: usize, b: usize) -> Self {
-        assert!(a < R && b < R, "axes {a} and {b} of a tensor of rank {R}");
+    pub fn transpose(&self, a: usize, b: usize) -> Result<Self, Error> {
+        if a.max(b) >= R {
+            return Err(Error::NoSuchAxis { axis: a.max(b), rank: R });
+        }
         let mut view = self.view(self.offset, self.shape, self.strides);
         view.shape.swap(a, b);
         view.strides.swap(a, b);
-        view
+        Ok(view)
     }
 
     /// A view whose axis `k` is axis `axes[k]` of this tensor.
     ///
-    /// # Panics
+    /// # Errors
     /// If `axes` does not name every axis once.
-    #[must_use]
-    #[track_caller]
-    pub fn permute(&self, axes: [usize; R]) -> Self {
-        let once = (0..R).all(|axis| axes.contains(&axis));
-        assert!(once, "{axes:?} does not name every axis of a tensor of rank {R} once");
-        self.view(self.offset, axes.map(|axis| self.shape[axis]), axes.map(|axis| self.strides[axis]))
+    pub fn permute(&self, axes: [usize; R]) -> Result<Self, Error> {
+        if !(0..R).all(|axis| axes.contains(&axis)) {
+            return Err(Error::NotAPermutation { axes: axes.to_vec() });
+        }
+        Ok(self.view(self.offset, axes.map(|axis| self.shape[axis]), axes.map(|axis| self.strides[axis])))
     }
 
-    /// A view of a part: a tuple with a range for each axis (`x.slice((.., 2..5))`), or one range for a tensor of one
+    /// A view of a part: a tuple with a range for each axis (`x.slice((.., 2..5))?`), or one range for a tensor of one
     /// axis. A number in the place of a range takes that position alone; the axis stays, with extent 1.
     ///
-    /// # Panics
+    /// # Errors
     /// If a range is not within its axis.
-    #[must_use]
-    #[track_caller]
-    pub fn slice(&self, ranges: impl SliceRanges<R>) -> Self {
+    pub fn slice(&self, ranges: impl SliceRanges<R>) -> Result<Self, Error> {
         let ranges = ranges.resolve(self.shape);
         let mut view = self.view(self.offset, self.shape, self.strides);
         for (k, (start, end)) in ranges.into_iter().enumerate() {
             let n = self.shape[k];
-            assert!(start <= end && end <= n, "range {start}..{end} of axis {k}, which has {n}");
+            if start > end || end > n {
+                return Err(Error::RangeOutside { axis: k, start, end, extent: n });
+            }
             view.shape[k] = end - start;
             // An empty view keeps its offset, which must not leave the memory.
             if end > start {
@@ -255,24 +254,27 @@ impl<T: Element, const R: usize> Tensor<T, R> {
         if view.is_empty() {
             view.offset = self.offset;
         }
-        view
+        Ok(view)
     }
 
     /// A view of every `step`-th position of an axis, from the first.
     ///
-    /// # Panics
+    /// # Errors
     /// If there is no axis of that number, or `step` is 0.
-    #[must_use]
-    #[track_caller]
-    pub fn step_by(&self, axis: usize, step: usize) -> Self {
-        assert!(axis < R && step > 0, "step {step} along axis {axis} of a tensor of rank {R}");
+    pub fn step_by(&self, axis: usize, step: usize) -> Result<Self, Error> {
+        if axis >= R {
+            return Err(Error::NoSuchAxis { axis, rank: R });
+        }
+        if step == 0 {
+            return Err(Error::ZeroStep { axis });
+        }
         let mut view = self.view(self.offset, self.shape, self.strides);
         view.shape[axis] = self.shape[axis].div_ceil(step);
         // With one position left, the stride is never used; it may be out of range then.
         if view.shape[axis] > 1 {
             view.strides[axis] *= step as isize;
         }
-        view
+        Ok(view)
     }
 
     /// A view of another shape with the same elements in the same order.

@@ -45,7 +45,7 @@ fn constructors() -> Result<(), Error> {
     );
     assert_eq!(Tensor::scalar(true, &cpu())?.item()?, true);
     assert_eq!(Tensor::from_slice(&[f16::ONE], [1], &cpu())?.item()?, f16::ONE);
-    assert_eq!(Tensor::from_fn([2, 0], |_| 1.0f64, &cpu())?.to_vec()?, []);
+    assert!(Tensor::from_fn([2, 0], |_| 1.0f64, &cpu())?.to_vec()?.is_empty());
     Ok(())
 }
 
@@ -54,45 +54,45 @@ fn views_read_the_right_elements() -> Result<(), Error> {
     let base = count([120]);
     let x = base.reshape([4, 5, 6])?;
     assert_eq!(x.to_vec()?, base.to_vec()?);
-    let t = x.transpose(0, 2);
+    let t = x.transpose(0, 2)?;
     assert_eq!((t.shape(), t.strides()), ([6, 5, 4], [1, 6, 30]));
     assert_eq!(t.to_vec()?, by_definition(&base, 0, &t));
-    let p = x.permute([1, 2, 0]);
+    let p = x.permute([1, 2, 0])?;
     assert_eq!(p.shape(), [5, 6, 4]);
     assert_eq!(p.to_vec()?, by_definition(&base, 0, &p));
-    let s = x.slice((1..3, .., 2..=4));
+    let s = x.slice((1..3, .., 2..=4))?;
     assert_eq!(s.shape(), [2, 5, 3]);
     assert_eq!(s.to_vec()?, by_definition(&base, 32, &s));
-    let again = s.transpose(0, 1).slice((4, .., 1..));
+    let again = s.transpose(0, 1)?.slice((4, .., 1..))?;
     assert_eq!(again.to_vec()?, [57, 58, 87, 88]);
-    let steps = x.step_by(2, 4).step_by(0, 3);
+    let steps = x.step_by(2, 4)?.step_by(0, 3)?;
     assert_eq!(steps.shape(), [2, 5, 2]);
     assert_eq!(steps.to_vec()?, by_definition(&base, 0, &steps));
-    let rows = base.slice(0..6).broadcast_to([2, 6])?;
+    let rows = base.slice(0..6)?.broadcast_to([2, 6])?;
     assert_eq!(rows.to_vec()?, [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]);
-    assert_eq!(base.slice(3..3).to_vec()?, []);
-    assert_eq!(x.slice((4.., 5.., 6..)).to_vec()?, []);
+    assert!(base.slice(3..3)?.to_vec()?.is_empty());
+    assert!(x.slice((4.., 5.., 6..))?.to_vec()?.is_empty());
     Ok(())
 }
 
 #[test]
 fn views_share_and_clones_do_not() -> Result<(), Error> {
     let x = count([2, 3]);
-    let mut column = x.slice((.., 1));
+    let mut column = x.slice((.., 1))?;
     let copy = x.clone();
     column.copy_from_slice(&[70, 80])?;
     assert_eq!(x.to_vec()?, [0, 70, 2, 3, 80, 5]);
     assert_eq!(copy, count([2, 3]));
-    assert_eq!(x.transpose(0, 1).clone().strides(), [2, 1]);
-    assert_eq!(x.transpose(0, 1).to_device(&cpu())?.to_vec()?, [0, 3, 70, 80, 2, 5]);
+    assert_eq!(x.transpose(0, 1)?.clone().strides(), [2, 1]);
+    assert_eq!(x.transpose(0, 1)?.to_device(&cpu())?.to_vec()?, [0, 3, 70, 80, 2, 5]);
     Ok(())
 }
 
 #[test]
 fn contiguity() -> Result<(), Error> {
     let x = count([4, 6]);
-    assert!(x.is_contiguous() && x.slice((1..3, ..)).is_contiguous() && x.slice((2, 1..4)).is_contiguous());
-    assert!(!x.transpose(0, 1).is_contiguous() && !x.slice((.., 1..)).is_contiguous());
+    assert!(x.is_contiguous() && x.slice((1..3, ..))?.is_contiguous() && x.slice((2, 1..4))?.is_contiguous());
+    assert!(!x.transpose(0, 1)?.is_contiguous() && !x.slice((.., 1..))?.is_contiguous());
     Ok(())
 }
 
@@ -106,9 +106,9 @@ fn comparisons_read_like_tests() -> Result<(), Error> {
     assert_relative_eq!(y, &[1.0, 2.0, 3.0, 4.000001][..], max_relative = 1e-5);
     assert_relative_ne!(y, near, max_relative = 1e-9);
     // The order of elements decides for slices, the shape too for tensors.
-    assert_relative_ne!(y.transpose(0, 1), [1.0, 2.0, 3.0, 4.0], max_relative = 1e-5);
-    assert_abs_diff_eq!(y.transpose(0, 1), [1.0, 3.0, 2.0, 4.0], epsilon = 1e-6);
-    assert_relative_ne!(y, near.slice((.., 0..1)), max_relative = 1.0);
+    assert_relative_ne!(y.transpose(0, 1)?, [1.0, 2.0, 3.0, 4.0], max_relative = 1e-5);
+    assert_abs_diff_eq!(y.transpose(0, 1)?, [1.0, 3.0, 2.0, 4.0], epsilon = 1e-6);
+    assert_relative_ne!(y, near.slice((.., 0..1))?, max_relative = 1.0);
     assert_ulps_eq!(y, near, max_ulps = 4);
     let half = Tensor::from_fn([3], |[i]| f16::from_f32(0.1 * i as f32), &cpu())?;
     assert_relative_eq!(half, [0.0, 0.1, 0.2].map(f16::from_f32), max_relative = 1e-3);
@@ -122,7 +122,7 @@ fn comparisons_read_like_tests() -> Result<(), Error> {
 
 #[test]
 fn debug_shows_the_shape_and_some_elements() -> Result<(), Error> {
-    assert_eq!(format!("{:?}", count([2, 2]).transpose(0, 1)), "Tensor<i32, 2>[2, 2] [0, 2, 1, 3]");
+    assert_eq!(format!("{:?}", count([2, 2]).transpose(0, 1)?), "Tensor<i32, 2>[2, 2] [0, 2, 1, 3]");
     assert_eq!(format!("{:?}", Tensor::scalar(0.5f32, &cpu())?), "Tensor<f32, 0>[] [0.5]");
     assert_eq!(format!("{:?}", count([0, 2])), "Tensor<i32, 2>[0, 2] []");
     let long = format!("{:?}", count([100]));
@@ -140,7 +140,7 @@ fn errors_say_what_and_how_much() -> Result<(), Error> {
     assert_eq!(message(x.reshape([7])), "6 elements for a tensor of shape [7], which has 7");
     assert_eq!(message(x.item()), "6 elements for a tensor of shape [], which has 1");
     assert_eq!(
-        message(x.transpose(0, 1).reshape([6])),
+        message(x.transpose(0, 1)?.reshape([6])),
         "a tensor of shape [3, 2] and strides [1, 3] has no view of shape [6]; its `clone()` has"
     );
     assert_eq!(message(x.broadcast_to([2, 4])), "a tensor of shape [2, 3] cannot be broadcast to [2, 4]");
@@ -161,15 +161,14 @@ fn errors_say_what_and_how_much() -> Result<(), Error> {
 }
 
 #[test]
-#[should_panic(expected = "range 2..4 of axis 1, which has 3")]
-fn a_slice_outside_panics_as_that_of_a_slice_does() {
-    let _ = count([2, 3]).slice((.., 2..4));
-}
-
-#[test]
-#[should_panic(expected = "axes 0 and 2 of a tensor of rank 2")]
-fn an_axis_that_is_not_there_panics() {
-    let _ = count([2, 3]).transpose(0, 2);
+fn views_of_what_is_not_there_are_errors() {
+    let x = count([2, 3]);
+    let message = |view: Result<Tensor<i32, 2>, Error>| view.expect_err("there is no such view").to_string();
+    assert_eq!(message(x.slice((.., 2..4))), "range 2..4 is not within axis 1, which has 3");
+    assert_eq!(message(x.slice((2, ..))), "range 2..3 is not within axis 0, which has 2");
+    assert_eq!(message(x.transpose(0, 2)), "a tensor of rank 2 has no axis 2");
+    assert_eq!(message(x.permute([0, 0])), "[0, 0] does not name each of 2 axes once");
+    assert_eq!(message(x.step_by(1, 0)), "a step of 0 along axis 1");
 }
 
 #[test]
