@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// A small generator of numbers (SplitMix64): the same seed gives the same program everywhere.
-pub struct Rng(pub u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
     fn next(&mut self) -> u64 {
@@ -31,7 +31,7 @@ impl Rng {
 
 /// dtype and axes of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Type {
+pub(crate) struct Type {
     dtype: &'static str,
     axes: BTreeSet<&'static str>,
 }
@@ -49,9 +49,9 @@ struct Value {
 
 /// A kernel.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub(crate) struct Program {
     /// Where it came from.
-    pub seed: u64,
+    pub(crate) seed: u64,
     values: Vec<Value>,
     results: Vec<(usize, String)>,
 }
@@ -89,7 +89,7 @@ const FLOAT_REDUCTIONS: [&str; 9] =
     ["sum", "mean", "max", "min", "prod", "var", "softmax", "log_softmax", "logsumexp"];
 
 /// The scalar items that programs call.
-pub const ITEMS: &str = r"
+pub(crate) const ITEMS: &str = r"
     #[op]
     fn polynomial(x: f32) -> f32 {
         let mut y = 0.25;
@@ -102,12 +102,12 @@ pub const ITEMS: &str = r"
     }
     #[op]
     fn bits(x: i32) -> i32 { match x & 3 { 0 => x << 2, 1 | 2 => x ^ 0x55, _ => -x } }
-    #[reduce(identity = 0.0)]
-    fn largest(a: f32, b: f32) -> f32 { if b.abs() > a.abs() { b } else { a } }
+    #[reduce(identity = f32::NEG_INFINITY)]
+    fn largest(a: f32, b: f32) -> f32 { if a.is_nan() || a > b { a } else { b } }
 ";
 
 /// The program of that seed.
-pub fn generate(seed: u64) -> Program {
+pub(crate) fn generate(seed: u64) -> Program {
     let mut rng = Rng(seed);
     let mut program = Program { seed, values: Vec::new(), results: Vec::new() };
     // Every axis has a shape to come from.
@@ -322,7 +322,7 @@ impl Program {
     }
 
     /// Its source as a kernel of that name.
-    pub fn source(&self, name: &str) -> String {
+    pub(crate) fn source(&self, name: &str) -> String {
         let used = self.reachable();
         let mut out = format!("    #[kernel]\n    pub fn {name}<{GENERICS}>(\n");
         for v in self.values.iter().filter(|v| v.parameter) {
@@ -353,13 +353,13 @@ impl Program {
     }
 
     /// The number of `let`s that count.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.reachable().iter().filter(|&&i| !self.values[i].parameter).count() + self.results.len()
     }
 
     /// Smaller programs that may show the same fault: without one of the results, with a `let` as the result, with a
     /// `let` replaced by an operand of its type or by a parameter.
-    pub fn smaller(&self) -> Vec<Program> {
+    pub(crate) fn smaller(&self) -> Vec<Program> {
         let mut out = Vec::new();
         if self.results.len() > 1 {
             for k in 0..self.results.len() {

@@ -4,25 +4,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A crate being put together.
-pub struct UserCrate {
+pub(crate) struct UserCrate {
     folder: PathBuf,
     manifest: String,
     args: Vec<&'static str>,
 }
 
 /// What a build or a run printed.
-pub struct Output {
+pub(crate) struct Output {
     /// Whether it ended well.
-    pub success: bool,
+    pub(crate) success: bool,
     /// Standard output of the program.
-    pub stdout: String,
+    pub(crate) stdout: String,
     /// Standard error of cargo and the program.
-    pub stderr: String,
+    pub(crate) stderr: String,
 }
 
 impl UserCrate {
     /// A crate of that name that depends on `fuse` by its own name, of edition 2024.
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let manifest = format!(
             "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\nfuse = {}\n\n[workspace]\n\n\
              [profile.dev.package.fuse-runtime]\nopt-level = 3\ndebug-assertions = false\noverflow-checks = false\n\n\
@@ -35,18 +35,18 @@ impl UserCrate {
 
     /// Another manifest; `{fuse}` stands for the value of the dependency.
     #[allow(dead_code, reason = "each test binary uses its part of this module")]
-    pub fn manifest(mut self, manifest: &str) -> Self {
+    pub(crate) fn manifest(mut self, manifest: &str) -> Self {
         self.manifest = manifest.replace("{fuse}", &dependency());
         self
     }
 
     /// Writes `src/main.rs`.
-    pub fn main(self, text: &str) -> Self {
+    pub(crate) fn main(self, text: &str) -> Self {
         self.file("src/main.rs", text)
     }
 
     /// Writes a file.
-    pub fn file(self, path: &str, text: &str) -> Self {
+    pub(crate) fn file(self, path: &str, text: &str) -> Self {
         let path = self.folder.join(path);
         std::fs::create_dir_all(path.parent().expect("a file lies in a folder"))
             .expect("a folder under the target folder");
@@ -56,12 +56,12 @@ impl UserCrate {
 
     /// `cargo run`.
     #[allow(dead_code, reason = "each test binary uses its part of this module")]
-    pub fn run(self) -> Output {
+    pub(crate) fn run(self) -> Output {
         self.cargo("run")
     }
 
     /// `cargo COMMAND` in the crate, offline, with a target folder that all such crates share.
-    pub fn cargo(self, command: &str) -> Output {
+    pub(crate) fn cargo(self, command: &str) -> Output {
         std::fs::create_dir_all(&self.folder).expect("a folder under the target folder");
         std::fs::write(self.folder.join("Cargo.toml"), &self.manifest).expect("a manifest");
         let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");
