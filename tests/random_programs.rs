@@ -1,15 +1,15 @@
 //! Random programs of the language, written into one crate, compiled once by rustc and verified: every instruction set
 //! of this machine against the reference evaluator. `FUSE_SEED` replays a run, `FUSE_PROGRAMS` sets how many.
+#![allow(clippy::print_stdout, reason = "the seed of a run is printed, to replay it")]
 
 #[path = "support/random_source.rs"]
 mod random_source;
-#[path = "support/user_crate.rs"]
-mod user_crate;
 
 use random_source::Program;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use user_crate::UserCrate;
+use std::path::Path;
+use std::process::Command;
 
 /// Builds and runs the programs; gives for each that fails what it said. A program that rustc or the macro refuses
 /// fails all: the text of the build is the result of each.
@@ -34,10 +34,10 @@ fn failures(programs: &[Program]) -> BTreeMap<usize, String> {
         );
     }
     main.push_str("}\n");
-    let output = UserCrate::new("random-programs").main(&main).run();
+    let output = run_crate(&main).expect("a crate under the target folder, and cargo");
     let mut failed = BTreeMap::new();
     let mut seen = 0;
-    for line in output.stdout.lines() {
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
         let Some((i, said)) = line.split_once(' ') else { continue };
         let Ok(i) = i.parse::<usize>() else { continue };
         seen += 1;
@@ -47,10 +47,31 @@ fn failures(programs: &[Program]) -> BTreeMap<usize, String> {
     }
     if seen < programs.len() {
         for i in seen..programs.len() {
-            failed.entry(i).or_insert_with(|| output.stderr.clone());
+            failed.entry(i).or_insert_with(|| String::from_utf8_lossy(&output.stderr).into_owned());
         }
     }
     failed
+}
+
+/// Builds a crate of this `main.rs` offline against this workspace, and runs it.
+fn run_crate(main: &str) -> std::io::Result<std::process::Output> {
+    let facade = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("random-programs");
+    std::fs::create_dir_all(folder.join("src"))?;
+    std::fs::copy(facade.join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    std::fs::write(folder.join("src/main.rs"), main)?;
+    let manifest = format!(
+        "[package]\nname = \"random-programs\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\nfuse = {{ package = \
+         \"fuse-kernels\", path = {facade:?} }}\n\n[workspace]\n\n[profile.dev.package.fuse-runtime]\nopt-level = 3\noverflow-checks = false\n\n[profile.dev.package.fuse-ir]\nopt-level = 2\n"
+    );
+    std::fs::write(folder.join("Cargo.toml"), manifest)?;
+    Command::new(env!("CARGO"))
+        .args(["run", "--offline", "--quiet"])
+        .current_dir(&folder)
+        .env("CARGO_TARGET_DIR", folder.join("target"))
+        .env("CARGO_INCREMENTAL", "0")
+        .env_remove("RUSTFLAGS")
+        .output()
 }
 
 /// Makes a failing program smaller as long as it fails, all candidates of a round in one crate.
