@@ -29,6 +29,7 @@ mod general;
 mod reduce;
 mod scan;
 
+mod prefetch;
 mod scratch;
 mod sweep;
 mod worker;

@@ -87,6 +87,11 @@ impl Access {
         [or_zero(c, block.c), or_zero(a, block.a), or_zero(b, block.b), block.a_len, block.b_len]
     }
 
+    /// Whether other rows are other elements.
+    pub(crate) fn moves_down(&self) -> bool {
+        self.depends[1]
+    }
+
     /// The offset of the block's first element if its elements lie one after the other.
     #[inline]
     pub(crate) fn flat_offset(&self, f: Forms<'_>, block: &Block) -> Option<i64> {

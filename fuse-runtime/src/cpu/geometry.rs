@@ -65,14 +65,14 @@ const SHORT_SIDE: usize = 256;
 
 impl Geometry {
     /// Orders and merges the dimensions, rewriting `forms` for the new order. `primary` is the form along which memory
-    /// is walked (of a store, or of the largest load), `loads` are the address forms of loads from memory. `reduces` says
+    /// is walked (of a store, or of the largest load), `touched` are the address forms of loads and stores. `reduces` says
     /// that there are reduced axes, which may all have extent 1.
     pub(crate) fn new(
         domain: &Domain,
         reduces: bool,
         forms: &mut [Form],
         primary: usize,
-        loads: &[usize],
+        touched: &[usize],
     ) -> Geometry {
         let mut order: [usize; MAX_DIMS] = std::array::from_fn(|k| k);
         let reduced = domain.outer..domain.len;
@@ -120,7 +120,7 @@ impl Geometry {
         let outer = merged_outer;
         g.end = outer + merged_reduced;
         match orientation {
-            Orientation::Plain => g.split_plain(forms, loads),
+            Orientation::Plain => g.split_plain(forms, touched),
             Orientation::Rows => g.b_start = outer,
             Orientation::Columns => {
                 let mut b_start = outer;
@@ -141,7 +141,7 @@ impl Geometry {
         g
     }
 
-    fn split_plain(&mut self, forms: &mut [Form], loads: &[usize]) {
+    fn split_plain(&mut self, forms: &mut [Form], touched: &[usize]) {
         if self.end < 2 {
             return;
         }
@@ -151,7 +151,7 @@ impl Geometry {
             let along = (0..last).find(|&k| form.strides[k].unsigned_abs() == 1 && self.extents[k] >= 8);
             along.filter(|_| step > 1 && self.extents[last] >= 8)
         };
-        if let Some(along) = loads.iter().filter_map(|&f| forms.get(f)).find_map(across) {
+        if let Some(along) = touched.iter().filter_map(|&f| forms.get(f)).find_map(across) {
             self.rotate(forms, along..last, 1);
             self.square = true;
             (self.a_start, self.b_start) = (last - 1, last);

@@ -34,7 +34,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) env: CallEnv<'a>,
     pub(crate) domain: Domain,
     pub(crate) geometry: Geometry,
-    pub(crate) buffers: LaunchBuffers,
+    pub(crate) buffers: Box<LaunchBuffers>,
     /// Positions along `a` and `b` of a block.
     pub(crate) steps: Steps,
     /// The first fault so far, with the stage that found it and the position in the domain.
@@ -48,8 +48,10 @@ unsafe impl Sync for Launch<'_> {}
 /// The sizes of blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steps {
-    /// Outer positions that a block of rows or columns has at most (plain: unused).
+    /// Outer positions that are worked on together (plain: unused).
     pub(crate) outer: usize,
+    /// Rows of a block: all that are worked on together if they are short, else one.
+    pub(crate) rows: usize,
     /// Along `a`: of a plain block, or of reduced positions in columns.
     pub(crate) a: usize,
     /// Along `b`: of a plain block, or of reduced positions in rows.
@@ -58,6 +60,9 @@ pub(crate) struct Steps {
 
 /// Elements of a tile. Small enough that a handful of tiles stay in the L1 cache, large enough that a call costs little.
 const TILE: usize = 2048;
+/// Elements of the rows that are worked on together: they stay in the L2 cache between the passes, and memory is read and
+/// written in runs that are long enough for the processor to follow.
+const LONG_ROWS: usize = 1 << 14;
 /// Bytes of the accumulators of a block of columns, 64 lanes each: they stay in the L2 cache. Wide blocks read long runs
 /// of memory, which is what matters.
 const COLUMN_BYTES: usize = 1 << 19;
@@ -71,7 +76,7 @@ impl<'a> Launch<'a> {
     pub(crate) fn new(
         exec: &'a GroupExec,
         bindings: &'a Bindings<'a>,
-        buffers: &mut LaunchBuffers,
+        buffers: &mut Box<LaunchBuffers>,
     ) -> Option<Launch<'a>> {
         let env = CallEnv { extents: bindings.extents, scalars: bindings.scalars };
         let group = &exec.group;
@@ -86,7 +91,7 @@ impl<'a> Launch<'a> {
             domain,
             geometry: Geometry::new(&Domain { len: 0, outer: 0, ..domain }, false, &mut [], 0, &[]),
             buffers: std::mem::take(buffers),
-            steps: Steps { outer: 1, a: 1, b: 1 },
+            steps: Steps { outer: 1, rows: 1, a: 1, b: 1 },
             fault: Mutex::new(None),
         };
         launch.collect_forms();
@@ -140,7 +145,7 @@ impl<'a> Launch<'a> {
         self.collect_scalars();
     }
 
-    pub(crate) fn into_buffers(self) -> LaunchBuffers {
+    pub(crate) fn into_buffers(self) -> Box<LaunchBuffers> {
         self.buffers
     }
 
@@ -262,9 +267,12 @@ impl<'a> Launch<'a> {
         let reduced = b.loads.iter().copied().find(|&k| moves(&b.forms[k]));
         let written = b.stores.iter().find(|s| s.kind == AccessKind::Memory).map(|s| s.form);
         let primary = reduced.or(written).unwrap_or(usize::MAX);
-        let loads = std::mem::take(&mut b.loads);
+        let mut loads = std::mem::take(&mut b.loads);
+        let reads = loads.len();
+        loads.extend(b.stores.iter().filter(|s| s.kind == AccessKind::Memory).map(|s| s.form));
         let reduces = !self.exec.group.reduced.is_empty();
         self.geometry = Geometry::new(&self.domain, reduces, &mut b.forms, primary, &loads);
+        loads.truncate(reads);
         b.loads = loads;
         let f = Forms { geometry: &self.geometry, forms: &b.forms, limits: &b.limits };
         for access in b.accesses.iter_mut().chain(&mut b.stores) {
@@ -276,11 +284,13 @@ impl<'a> Launch<'a> {
         let g = &self.geometry;
         let least_one = |x: usize| x.max(1);
         self.steps = match g.orientation {
-            Orientation::Plain if g.square => Steps { outer: 0, a: g.a.min(SQUARE), b: g.b.min(SQUARE) },
+            Orientation::Plain if g.square => {
+                Steps { outer: 0, rows: 0, a: g.a.min(SQUARE), b: g.b.min(SQUARE) }
+            }
             Orientation::Plain => {
                 let b = g.b.min(2 * TILE);
                 let a = if b == g.b { least_one(2 * TILE / least_one(b)).min(least_one(g.a)) } else { 1 };
-                Steps { outer: 0, a, b }
+                Steps { outer: 0, rows: 0, a, b }
             }
             Orientation::Rows => {
                 let rows = least_one(TILE / least_one(g.b)).min(g.a);
@@ -291,7 +301,8 @@ impl<'a> Launch<'a> {
                 let b = if g.b <= TILE && rows * g.b <= TILE { g.b } else { (TILE / rows).min(TILE) };
                 // Steps divide the chunks of the reduction tree.
                 let b = if b == g.b { b } else { prev_power_of_two(b).clamp(64, CHUNK) };
-                Steps { outer: rows, a: 1, b: least_one(b) }
+                let outer = rows.max((LONG_ROWS / least_one(g.b)).min(g.a));
+                Steps { outer, rows, a: 1, b: least_one(b) }
             }
             Orientation::Columns => {
                 let reductions = self.exec.passes.iter().flat_map(|p| &p.reductions);
@@ -301,7 +312,7 @@ impl<'a> Launch<'a> {
                 let columns = g.b.min((COLUMN_BYTES / bytes.max(1)).clamp(64, TILE));
                 let a = prev_power_of_two(least_one(TILE / columns)).min(CHUNK);
                 let flat = columns == g.b;
-                Steps { outer: columns, a: if flat { a } else { 1 }, b: 1 }
+                Steps { outer: columns, rows: 0, a: if flat { a } else { 1 }, b: 1 }
             }
         };
     }

@@ -12,7 +12,8 @@ use rayon::prelude::*;
 use std::cell::RefCell;
 
 thread_local! {
-    static BUFFERS: RefCell<Vec<LaunchBuffers>> = const { RefCell::new(Vec::new()) };
+    #[allow(clippy::vec_box, reason = "buffers are large and move often; a box is a pointer to move")]
+    static BUFFERS: RefCell<Vec<Box<LaunchBuffers>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Below this many nanoseconds of work a launch stays on its thread: waking others takes 20 to 40 microseconds.

@@ -70,7 +70,7 @@ impl Layout {
         let outer = steps.outer;
         let tile = match g.orientation {
             Orientation::Plain => steps.a * steps.b,
-            Orientation::Rows => steps.outer * steps.b,
+            Orientation::Rows => steps.rows * steps.b,
             Orientation::Columns => steps.a * steps.outer,
         };
         self.bytes = 0;

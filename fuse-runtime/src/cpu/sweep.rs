@@ -64,34 +64,40 @@ impl Worker<'_> {
                 }
             }
         }
-        let mut at = chunk * CHUNK;
-        while at < end {
-            let (outer, step) =
-                (self.outer, if g.orientation == Orientation::Columns { steps.a } else { steps.b });
-            let len = step.min(end - at);
-            let block = match g.orientation {
-                Orientation::Columns => {
+        let (outer, columns) = (self.outer, g.orientation == Orientation::Columns);
+        let (rows, step) = if columns { (outer.len, steps.a) } else { (steps.rows, steps.b) };
+        for first in (0..outer.len).step_by(rows.max(1)) {
+            for at in (chunk * CHUNK..end).step_by(step.max(1)) {
+                let len = step.min(end - at);
+                let block = if columns {
                     Block { c: outer.c, a: at, a_len: len, b: outer.start, b_len: outer.len }
-                }
-                Orientation::Plain | Orientation::Rows => {
-                    Block { c: outer.c, a: outer.start, a_len: outer.len, b: at, b_len: len }
-                }
-            };
-            for &k in &pass.sweep {
-                self.run_stage(k, &block);
+                } else {
+                    let a_len = rows.min(outer.len - first);
+                    Block { c: outer.c, a: outer.start + first, a_len, b: at, b_len: len }
+                };
+                self.sweep_block(p, &block);
             }
-            for (r, reduction) in pass.reductions.iter().enumerate() {
-                self.reduce_block(p, r, reduction, &block);
-            }
-            for (s, scan) in pass.scans.iter().enumerate() {
-                self.scan_block(p, s, scan, &block);
-            }
-            at += len;
         }
         for (r, reduction) in pass.reductions.iter().enumerate() {
             if !self.is_whole_row(reduction) {
                 self.fold_lanes(p, r, reduction);
             }
+        }
+    }
+
+    /// One block of a sweep: stages, then what reduces or scans their results.
+    fn sweep_block(&mut self, p: usize, block: &Block) {
+        let launch = self.launch;
+        let pass = &launch.exec.passes[p];
+        self.state.prefetch.step();
+        for &k in &pass.sweep {
+            self.run_stage(k, block);
+        }
+        for (r, reduction) in pass.reductions.iter().enumerate() {
+            self.reduce_block(p, r, reduction, block);
+        }
+        for (s, scan) in pass.scans.iter().enumerate() {
+            self.scan_block(p, s, scan, block);
         }
     }
 
@@ -132,6 +138,7 @@ impl Worker<'_> {
             data[k] = self.input(v, dtype, source, Place::Inner, block);
         }
         let state = self.reduction_layout(p, r);
+        let first = block.a.wrapping_sub(self.outer.start);
         // SAFETY: the accumulators are this thread's; the data is a block, row by row.
         unsafe {
             let lanes = components(self.base, &state.lanes);
@@ -139,8 +146,8 @@ impl Worker<'_> {
                 Orientation::Columns => step_columns(exec, &lanes, &data, row_stride, block),
                 Orientation::Plain | Orientation::Rows => {
                     if let (true, Step::Builtin(fns)) = (self.is_whole_row(reduction), exec.step) {
-                        let top = components(self.base, &state.top)[0];
                         let size = exec.dtypes[0].size();
+                        let top = components(self.base, &state.top)[0].add(first * size);
                         if row_stride == block.b_len || block.a_len == 1 {
                             (fns.rows)(data[0], block.a_len, block.b_len, top);
                         } else {
@@ -152,7 +159,7 @@ impl Worker<'_> {
                         return;
                     }
                     for row in 0..block.a_len {
-                        let acc = exec.offset(&lanes, row * exec.lanes());
+                        let acc = exec.offset(&lanes, (first + row) * exec.lanes());
                         let from = exec.offset_data(&data, row * row_stride);
                         exec.step(&acc, exec.lanes(), &from, block.b_len, block.b as i64, 1);
                     }
@@ -268,7 +275,8 @@ impl Worker<'_> {
             if self.launch.geometry.orientation == Orientation::Columns {
                 scan_columns(dtype, from, to, sums, block.a_len, block.b_len);
             } else {
-                scan_rows(dtype, from, to, sums, block.a_len, block.b_len);
+                let first = block.a - self.outer.start;
+                scan_rows(dtype, from, to, sums.add(first * dtype.size()), block.a_len, block.b_len);
             }
         }
         for &s in &scan.stores {

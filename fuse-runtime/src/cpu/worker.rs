@@ -5,6 +5,7 @@ use super::bindings::CpuFault;
 use super::general::{Evaluation, IndexTiles, fetch, put};
 use super::geometry::{Block, Orientation};
 use super::launch::Launch;
+use super::prefetch::Prefetch;
 use super::prepare::{Output, Source, StageExec};
 use super::scratch::{Layout, Scratch};
 use super::tile::{Slot, Tile};
@@ -29,11 +30,13 @@ pub(crate) struct WorkerState {
     outputs: Vec<Slot>,
     faults: Vec<usize>,
     index_tiles: IndexTiles,
+    pub(crate) prefetch: Prefetch,
 }
 
 thread_local! {
     /// Several, because a thread that waits in a launch may be given another one to help with.
-    static STATES: RefCell<Vec<WorkerState>> = const { RefCell::new(Vec::new()) };
+    #[allow(clippy::vec_box, reason = "states are large and move often; a box is a pointer to move")]
+    static STATES: RefCell<Vec<Box<WorkerState>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Outer positions that are worked on together: `start..start + len` at `c` (rows: `c` is 0).
@@ -47,7 +50,7 @@ pub(crate) struct OuterBlock {
 /// A thread at work on a launch.
 pub(crate) struct Worker<'l> {
     pub(crate) launch: &'l Launch<'l>,
-    pub(crate) state: WorkerState,
+    pub(crate) state: Box<WorkerState>,
     /// The start of the scratch.
     pub(crate) base: *mut u8,
     pub(crate) outer: OuterBlock,
@@ -97,8 +100,16 @@ impl<'l> Worker<'l> {
     /// Moves to other outer positions; with `shared`, to their part of the shared arrays and buffers.
     pub(crate) fn enter(&mut self, outer: OuterBlock, shared: Option<Shared<'_>>) {
         self.outer = outer;
-        let Some(shared) = shared else { return };
         let g = &self.launch.geometry;
+        if g.orientation == Orientation::Rows && shared.is_none() {
+            let next = outer.start + outer.len;
+            let a_len = outer.len.min(g.a - next);
+            let block = Block { c: 0, a: next, a_len, b: 0, b_len: g.b };
+            let blocks = g.b.div_ceil(self.launch.steps.b) * outer.len.div_ceil(self.launch.steps.rows);
+            let steps = self.launch.exec.passes.len() * blocks;
+            self.state.prefetch.plan(self.launch, &block, steps);
+        }
+        let Some(shared) = shared else { return };
         let first = if g.orientation == Orientation::Columns { outer.c * g.b } else { 0 } + outer.start;
         for v in 0..shared.arrays.len() {
             let size = self.launch.exec.group.values[v].dtype.compute().size();
@@ -130,7 +141,10 @@ impl<'l> Worker<'l> {
     /// Where a block of the sweep lies in row buffers, which are kept block by block.
     fn buffer_offset(&self, block: &Block) -> usize {
         match self.launch.geometry.orientation {
-            Orientation::Plain | Orientation::Rows => block.b * block.a_len,
+            Orientation::Plain => 0,
+            Orientation::Rows => {
+                (block.a - self.outer.start) * self.launch.geometry.b + block.b * block.a_len
+            }
             Orientation::Columns => block.a * block.b_len,
         }
     }
@@ -161,9 +175,14 @@ impl<'l> Worker<'l> {
 
     /// An outer value spread over a block.
     fn expand(&mut self, v: ValueId, dtype: DType, block: &Block) -> *mut u8 {
-        let down = self.launch.geometry.orientation != Orientation::Columns;
+        let g = &self.launch.geometry;
+        let down = g.orientation != Orientation::Columns;
         let to = self.at(self.state.layout.tiles[v.index()]);
-        let outer = self.outer.start.wrapping_add(self.outer.c.wrapping_mul(self.launch.geometry.b));
+        // The first outer position of the block, counted over all and from those in work.
+        let (outer, first) = match g.orientation {
+            Orientation::Columns => (self.outer.c * g.b + self.outer.start, 0),
+            Orientation::Plain | Orientation::Rows => (block.a, block.a - self.outer.start),
+        };
         let [at, a_len, b_len] = self.state.expand_keys[v.index()];
         let covered = if down {
             a_len == block.a_len && (b_len == block.b_len || (a_len == 1 && b_len > block.b_len))
@@ -172,7 +191,10 @@ impl<'l> Worker<'l> {
         };
         if at != outer || !covered {
             // SAFETY: the array has an element for each outer position of the block, the tile room for the block.
-            unsafe { expand(dtype.size(), self.state.arrays[v.index()], to, block, down) };
+            unsafe {
+                let from = self.state.arrays[v.index()].add(first * dtype.size());
+                expand(dtype.size(), from, to, block, down);
+            }
             self.state.expand_keys[v.index()] = [outer, block.a_len, block.b_len];
         }
         to
@@ -338,7 +360,7 @@ impl<'l> Worker<'l> {
         }
         self.state.faults.clear();
         self.state.faults.resize(stage.faults.len(), usize::MAX);
-        let state = &mut self.state;
+        let state = &mut *self.state;
         // SAFETY: inputs are initialised tiles of `len` elements, outputs are places of their own, and the function is
         // the version for an instruction set that was found here.
         unsafe {

@@ -5,6 +5,7 @@ use crate::math;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::graph::Reducer;
 use fuse_ir::schedule::{CHUNK, LANES};
+use std::hint::black_box;
 
 /// The compiled functions of a reducer of one component.
 #[derive(Clone, Copy, Debug)]
@@ -50,12 +51,14 @@ fn halve<T: Copy, C: Combine<T>, const N: usize, const M: usize>(a: [T; N]) -> [
     folded
 }
 
+/// Folds the lanes by halving. Between the halvings the lanes lie in memory: LLVM otherwise takes the whole tree for one
+/// expression of scalars, of which it makes shuffles by the hundred.
 #[inline(always)]
 fn fold_body<T: Copy, C: Combine<T>>(lanes: [T; LANES]) -> T {
     let a: [T; 32] = halve::<T, C, 64, 32>(lanes);
-    let a: [T; 16] = halve::<T, C, 32, 16>(a);
-    let a: [T; 8] = halve::<T, C, 16, 8>(a);
-    let a: [T; 4] = halve::<T, C, 8, 4>(a);
+    let a: [T; 16] = black_box(halve::<T, C, 32, 16>(black_box(a)));
+    let a: [T; 8] = black_box(halve::<T, C, 16, 8>(a));
+    let a: [T; 4] = black_box(halve::<T, C, 8, 4>(a));
     let a: [T; 2] = halve::<T, C, 4, 2>(a);
     C::combine(a[0], a[1])
 }
