@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask …`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
 
+mod bless;
 mod ulp;
 mod vectors;
 
@@ -10,6 +11,7 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
+  bless [TEST…]                            rewrites the files that the tests compare with: plans, errors of the compiler
   ulp [--stride N] [--threads N] [NAME…]   the error of every f32 function of the runtime over all inputs
   vectors                                  whether loops over the functions are vector code";
 
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
     let task = arguments.next();
     let rest: Vec<String> = arguments.collect();
     match task.as_deref() {
+        Some("bless") => bless::run(&rest),
         Some("ulp") => ulp::run(&rest),
         Some("vectors") => vectors::run(),
         _ => {

@@ -24,16 +24,16 @@ pub(crate) fn check(kernel: &Kernel, launches: u32, unfused: u32) -> Plan {
     plan
 }
 
-/// Compares a plan with `golden/NAME.txt`; `BLESS=1` rewrites it.
+/// Compares a plan with `golden/NAME.txt`; `FUSE_BLESS=1` rewrites it.
 pub(crate) fn check_golden(kernel: &Kernel, name: &str) {
     let text = plan(kernel).display(kernel).to_string();
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
-    if std::env::var_os("BLESS").is_some() {
+    if std::env::var_os("FUSE_BLESS").is_some() {
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder for golden files");
         std::fs::write(&path, &text).expect("the golden file is written");
     }
     let golden = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, golden, "the plan of {name} changed; BLESS=1 rewrites the golden file");
+    assert_eq!(text, golden, "the plan of {name} changed; `cargo xtask bless` rewrites the golden file");
 }
 
 /// Whether some decision of that rule was taken.
