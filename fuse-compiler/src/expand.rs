@@ -28,7 +28,7 @@ use crate::diagnostic::Diagnostics;
 use crate::planning::PlannedKernel;
 use crate::scalar::{FnSource, Origin, emit_const, emit_op};
 use crate::scalar_sources::ScalarSources;
-use crate::syntax::{Block, ConstItem, Item, TensorFn};
+use crate::syntax::{Block, BrokenFn, ConstItem, Item, TensorFn};
 use fuse_ir::dtype::DType;
 use kernel::expand_kernel;
 use proc_macro2::TokenStream;
@@ -56,6 +56,7 @@ pub fn expand_items(
             }
             Item::Const(constant) => emit_const(&constant.item, scalars.items),
             Item::Op(_) | Item::Reduce(_) => TokenStream::new(),
+            Item::Broken(function) => expand_unread(function, diagnostics),
             Item::Fn(function) if function.kernel.is_none() => TokenStream::new(),
             Item::Fn(function) => {
                 let dtypes = list_instances(function);
@@ -69,7 +70,10 @@ pub fn expand_items(
     }
     let sources: Vec<FnSource<'_>> =
         scalars.ops.iter().chain(scalars.reducers.iter().map(|(_, source)| source)).cloned().collect();
-    for source in sources.iter().filter(|source| source.origin == Origin::Block) {
+    // rustc has an error of its own for a `self` that stands outside an `impl`.
+    let has_self = |source: &&FnSource<'_>| source.item.sig.receiver().is_some();
+    let own = sources.iter().filter(|source| source.origin == Origin::Block);
+    for source in own.filter(|source| !has_self(source)) {
         items.extend(emit_op(source, &sources, scalars.items, facade));
     }
     items
@@ -95,6 +99,20 @@ fn expand_broken_kernel(facade: &TokenStream, function: &TensorFn) -> TokenStrea
         |_| body.clone(),
         &TokenStream::new(),
     )
+}
+
+/// What stands in the place of a kernel whose signature has errors: a name, so that its callers are not wrong too. Its type
+/// has a length that is an error, after which rustc asks nothing of its uses; rustc shows the same error at one place once.
+fn expand_unread(function: &BrokenFn, diagnostics: &Diagnostics) -> TokenStream {
+    let BrokenFn { vis, name, is_kernel } = function;
+    let Some(first) = diagnostics.iter().next().filter(|_| *is_kernel) else { return TokenStream::new() };
+    let error = first.to_compile_error();
+    quote! {
+        #[allow(non_camel_case_types, dead_code, reason = "named like the kernel")]
+        #vis type #name = [(); #error];
+        #[allow(non_upper_case_globals, dead_code, reason = "named like the kernel")]
+        #vis const #name: #name = #error;
+    }
 }
 
 /// The choices of a kernel's generic dtypes: those that its attribute lists, in every combination; where it lists none,

@@ -88,6 +88,11 @@ pub fn lower_kernels(
 
 fn collect_library(block: &Block) -> Library {
     let mut library = Library::default();
+    for item in &block.items {
+        if let Item::Broken(function) = item {
+            library.broken.get_mut().insert(function.name.to_string(), Reported::before());
+        }
+    }
     for function in block.functions() {
         let name = function.name.to_string();
         if function.kernel.is_some() {

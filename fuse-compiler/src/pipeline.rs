@@ -10,22 +10,22 @@ use crate::scalar_sources::{ScalarSources, collect_consts, collect_ops, collect_
 use crate::syntax::parse_block;
 use proc_macro2::TokenStream;
 
-/// Expands a block. `facade` is the path of the facade crate in the user's.
-pub fn expand_block(facade: &TokenStream, tokens: TokenStream) -> TokenStream {
-    let mut diagnostics = Diagnostics::new();
-    let block = parse_block(tokens.clone(), &mut diagnostics);
+/// Expands a block. `facade` is the path of the facade crate in the user's. The expansion contains the errors; they are in
+/// `diagnostics` too.
+pub fn expand_block(facade: &TokenStream, tokens: TokenStream, diagnostics: &mut Diagnostics) -> TokenStream {
+    let block = parse_block(tokens.clone(), diagnostics);
     let prelude = collect_used_ops(&tokens, &block);
     let ops = collect_ops(&block, &prelude);
     let reducers = collect_reducers(&block);
-    let scalars = lower_scalar_items(&ops, &reducers, &collect_consts(&block), &mut diagnostics);
-    let lowered = lower_kernels(&block, &scalars, &mut diagnostics);
-    let planned = plan_kernels(&block, lowered, &mut diagnostics);
+    let scalars = lower_scalar_items(&ops, &reducers, &collect_consts(&block), diagnostics);
+    let lowered = lower_kernels(&block, &scalars, diagnostics);
+    let planned = plan_kernels(&block, lowered, diagnostics);
     explain_kernels(&block, &planned);
     expand_items(
         facade,
         &block,
         &ScalarSources { ops: &ops, reducers: &reducers, items: &scalars },
         &planned,
-        &diagnostics,
+        diagnostics,
     )
 }

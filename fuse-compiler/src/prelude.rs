@@ -116,6 +116,7 @@ fn item_name(item: &Item) -> Option<String> {
         Item::Reduce(reduce) => Some(reduce.function.sig.ident.to_string()),
         Item::Const(constant) => Some(constant.item.ident.to_string()),
         Item::Fn(function) => Some(function.name.to_string()),
+        Item::Broken(function) => Some(function.name.to_string()),
         Item::Use(_) => None,
     }
 }

@@ -36,6 +36,19 @@ pub enum Item {
     Fn(Box<TensorFn>),
     /// `use`, which the expansion repeats.
     Use(syn::ItemUse),
+    /// A function whose signature or attribute has errors, which were reported: whoever names it stays silent.
+    Broken(Box<BrokenFn>),
+}
+
+/// What is known of a function that could not be read.
+#[derive(Clone)]
+pub struct BrokenFn {
+    /// Its visibility.
+    pub vis: syn::Visibility,
+    /// Its name.
+    pub name: Ident,
+    /// Whether Rust code calls it.
+    pub is_kernel: bool,
 }
 
 /// `#[op] fn`: ordinary Rust over scalars.
@@ -373,7 +386,7 @@ mod tests {
              fn best(a: (f32, i64), b: (f32, i64)) -> (f32, i64) { if a.0 >= b.0 { a } else { b } }
              fn norm<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x }
              /// Documented.
-             #[kernel(launches = 2, assume(M = 4096, N = 64), T = [f32, f16], fast, test)]
+             #[kernel(launches = 2, assume(M = 4096, N = 64), T = [f32, f16], test)]
              pub fn k<T: Float, M, N, const F: usize = { 2 * N }>(
                  x: &Tensor<T, M, N>, y: &mut Tensor<f16, F>, eps: f32, m: Axis<M>,
              ) -> (Tensor<T, N, M>, Tensor<f32>) { (x, eps) }",
@@ -392,7 +405,7 @@ mod tests {
         assert_eq!(args.launches.map(|(n, _)| n), Some(2));
         assert_eq!(args.assume.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [4096, 64]);
         assert_eq!(args.dtypes[0].1.iter().map(|(d, _)| *d).collect::<Vec<_>>(), [DType::F32, DType::F16]);
-        assert!(args.fast && args.test && !args.explain);
+        assert!(args.test && !args.fast && !args.explain);
     }
 
     #[test]

@@ -12,7 +12,8 @@ pub fn expand(tokens: TokenStream) -> TokenStream {
     let mut tokens = proc_macro2::TokenStream::from(tokens).into_iter();
     match tokens.next() {
         Some(TokenTree::Group(facade)) => {
-            fuse_compiler::pipeline::expand_block(&facade.stream(), tokens.collect()).into()
+            let mut diagnostics = fuse_compiler::diagnostic::Diagnostics::new();
+            fuse_compiler::pipeline::expand_block(&facade.stream(), tokens.collect(), &mut diagnostics).into()
         }
         // Only a call that does not come from the facade's macro.
         Some(_) | None => TokenStream::new(),

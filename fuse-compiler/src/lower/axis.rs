@@ -20,8 +20,14 @@ pub(super) fn lower_axis(cx: &mut Context<'_>, expr: &syn::Expr) -> Result<AxisI
         None if cx.find_variable(&name.to_string()).is_some() => {
             Err(cx.report(messages::axis_expected(Place::of(expr))))
         }
-        None => Err(cx.report(messages::axis_not_declared(name))),
+        None => Err(report_unknown_axis(cx, name)),
     }
+}
+
+/// Reports a name that no axis has.
+pub(super) fn report_unknown_axis(cx: &mut Context<'_>, name: &Ident) -> Reported {
+    let error = messages::axis_not_declared(name, cx.scope.axes.keys().map(String::as_str));
+    cx.report(error)
 }
 
 /// The axes that an argument names: `N` or `(M, N)`.
@@ -126,7 +132,7 @@ fn constant_extent(cx: &mut Context<'_>, name: &Ident) -> Result<Extent, Reporte
     match found.map(|c| c.value.as_i128().and_then(|n| i64::try_from(n).ok())) {
         Some(Some(n)) if n >= 0 => Ok(IndexExpr::Const(n)),
         Some(_) => Err(cx.report(messages::extent_not_a_size(name))),
-        None => Err(cx.report(messages::axis_not_declared(name))),
+        None => Err(report_unknown_axis(cx, name)),
     }
 }
 

@@ -190,7 +190,11 @@ fn lower_method_as_function(
     };
     args.only_named(cx, &[])?;
     if let Some(axes) = args.positional.iter().skip(1).find(|a| names_axes(cx, a)) {
-        return Err(cx.report(messages::axis_in_function_call(Place::of(*axes), method_name)));
+        return Err(cx.report(messages::axis_in_function_call(
+            Place::of(*axes),
+            method_name,
+            super::reduce::Reduction::from_name(method_name).is_some(),
+        )));
     }
     let mut operands = Vec::new();
     for arg in &args.positional {
@@ -227,7 +231,7 @@ fn unknown_tensor_function(cx: &Context<'_>, name: &str, place: Place) -> crate:
 }
 
 /// Whether two names differ by at most one letter, or by case and underscores.
-fn is_similar(a: &str, b: &str) -> bool {
+pub(super) fn is_similar(a: &str, b: &str) -> bool {
     let plain = |s: &str| s.replace('_', "").to_lowercase();
     let (a, b) = (plain(a), plain(b));
     if a == b {

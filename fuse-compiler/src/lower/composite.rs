@@ -1,7 +1,7 @@
 //! Calls of composites: axes bind, the body is inlined (rule 4).
 
 use super::arguments::Arguments;
-use super::axis::{lower_axis, lower_dimension, solve_extent, unsourced_axes};
+use super::axis::{lower_axis, lower_dimension, report_unknown_axis, solve_extent, unsourced_axes};
 use super::constant::{adopt, default_dtype, expect_dtype, expect_node};
 use super::context::{Context, PreludeCall, Scope, Variable};
 use super::expr::lower_expr;
@@ -116,6 +116,7 @@ pub(super) fn lower_body(cx: &mut Context<'_>, function: &TensorFn) -> Result<Va
         (Results::One(_), Value::Tuple(values)) => {
             Err(cx.report(messages::result_count(place, 1, values.len())))
         }
+        (Results::One(_), Value::Unit) => Err(cx.report(messages::result_count(place, 1, 0))),
         (Results::One(ty), value) => {
             let expr = match function.body.stmts.last() {
                 Some(syn::Stmt::Expr(expr, None)) => Some(expr),
@@ -130,6 +131,7 @@ pub(super) fn lower_body(cx: &mut Context<'_>, function: &TensorFn) -> Result<Va
                 }
                 _ => vec![None; types.len()],
             };
+            check_result_order(cx, types, &values, place)?;
             let mut nodes = Vec::new();
             let mut failed = None;
             for ((ty, value), part) in types.iter().zip(&values).zip(parts) {
@@ -150,6 +152,35 @@ pub(super) fn lower_body(cx: &mut Context<'_>, function: &TensorFn) -> Result<Va
             Err(cx.report(messages::result_count(place, types.len(), found)))
         }
     }
+}
+
+/// Reports results whose axes are those of other results: one error instead of one for each.
+fn check_result_order(
+    cx: &mut Context<'_>,
+    types: &[crate::syntax::TensorType],
+    values: &[Value],
+    place: Place,
+) -> Result<(), Reported> {
+    let sorted = |axes: &[AxisId]| axes.iter().copied().collect::<BTreeSet<_>>();
+    let mut declared = Vec::new();
+    let mut found = Vec::new();
+    for (ty, value) in types.iter().zip(values) {
+        let Value::Node(node) = value else { return Ok(()) };
+        declared.push(sorted(&resolve_type(cx, ty)?.1));
+        found.push(sorted(cx.graph.axes(*node)));
+    }
+    let text = |all: &[BTreeSet<AxisId>]| {
+        let axes = |axes: &BTreeSet<AxisId>| cx.graph.axes_text(&axes.iter().copied().collect::<Vec<_>>());
+        all.iter().map(axes).collect::<Vec<_>>().join(", ")
+    };
+    let (declared_text, found_text) = (text(&declared), text(&found));
+    let same_order = declared == found;
+    declared.sort();
+    found.sort();
+    if same_order || declared != found {
+        return Ok(());
+    }
+    Err(cx.report(messages::results_in_other_order(place, &declared_text, &found_text)))
 }
 
 fn check_result(
@@ -244,7 +275,7 @@ fn bind_turbofish(
                 None => return Err(cx.report(messages::too_many_generics(name, &function.name))),
             };
         } else {
-            return Err(cx.report(messages::axis_not_declared(name)));
+            return Err(report_unknown_axis(cx, name));
         }
     }
     Ok(())

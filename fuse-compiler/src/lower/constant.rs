@@ -1,5 +1,6 @@
 //! Literals and constants: values that adopt a dtype or bring their own.
 
+use super::call::is_similar;
 use super::context::Context;
 use super::operator::map;
 use super::site::Site;
@@ -41,7 +42,7 @@ pub(super) fn lower_constant_path(
         if let Some(constant) = cx.scalars.consts.get(&name) {
             return Ok(Value::Node(cx.graph.constant(constant.value, site)));
         }
-        if cx.scalars.poisoned.contains(&name) {
+        if cx.scalars.poisoned.contains(&name) || cx.library.broken.borrow().contains_key(&name) {
             return Err(Reported::before());
         }
     }
@@ -62,7 +63,12 @@ pub(super) fn lower_constant_path(
         Some(PathConstant::Typed(value)) => Ok(Value::Node(cx.graph.constant(value, site))),
         Some(constant) => Ok(Value::Untyped(Rc::new(Untyped::Constant { constant, place: site.place }))),
         None => match path.get_ident() {
-            Some(name) => Err(cx.report(messages::unknown_name(name))),
+            Some(name) => {
+                let text = name.to_string();
+                let mut known = cx.scope.variables.iter().map(|(n, _)| n).chain(cx.scalars.consts.keys());
+                let similar = known.rfind(|known| is_similar(known, &text)).cloned();
+                Err(cx.report(messages::unknown_name(name, similar.as_deref())))
+            }
             None => Err(cx.report(messages::path_outside_block(site.place, &site.origin.label))),
         },
     }

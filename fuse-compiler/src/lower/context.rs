@@ -24,7 +24,7 @@ pub(super) struct Library {
     pub(super) composites: BTreeMap<String, Rc<TensorFn>>,
     /// Kernels of the block, which a body cannot call.
     pub(super) kernels: BTreeMap<String, proc_macro2::Span>,
-    /// Composites whose body has errors, which were reported: their calls are silent.
+    /// Functions with errors, which were reported: their calls are silent.
     pub(super) broken: RefCell<BTreeMap<String, Reported>>,
     /// Composites of the prelude, parsed when they are first called.
     pub(super) prelude: RefCell<PreludeCache>,

@@ -117,7 +117,7 @@ fn lower_prefix(cx: &mut Context<'_>, unary: &syn::ExprUnary) -> Result<Value, R
         syn::UnOp::Neg(_) => ScalarOp::Neg,
         syn::UnOp::Not(_) => ScalarOp::Not,
         // `*p` reads a `&mut` parameter as `p` does.
-        syn::UnOp::Deref(_) => return lower_expr(cx, &unary.expr),
+        syn::UnOp::Deref(_) if is_mutable_parameter(cx, &unary.expr) => return lower_expr(cx, &unary.expr),
         _ => return Err(cx.report(messages::expression_not_supported(op_place))),
     };
     let value = lower_expr(cx, &unary.expr)?;
@@ -125,11 +125,17 @@ fn lower_prefix(cx: &mut Context<'_>, unary: &syn::ExprUnary) -> Result<Value, R
     lower_unary(cx, op, &value, op_place, &site)
 }
 
+/// Whether an expression names a `&mut` parameter, or what has errors.
+fn is_mutable_parameter(cx: &Context<'_>, expr: &syn::Expr) -> bool {
+    let variable = as_name(expr).and_then(|name| cx.find_variable(&name.to_string()));
+    matches!(variable, Some(Variable::Mutable(_) | Variable::Poisoned(_)))
+}
+
 fn lower_cast(cx: &mut Context<'_>, cast: &syn::ExprCast) -> Result<Value, Reported> {
     let value = lower_expr(cx, &cast.expr);
     let name = match &*cast.ty {
-        syn::Type::Path(path) => path.path.get_ident(),
-        _ => None,
+        syn::Type::Paren(paren) => type_name(&paren.elem),
+        other => type_name(other),
     };
     let dtype = name.and_then(|n| cx.find_dtype(&n.to_string()));
     let Some(dtype) = dtype else {
@@ -150,6 +156,13 @@ fn lower_cast(cx: &mut Context<'_>, cast: &syn::ExprCast) -> Result<Value, Repor
         return Err(cx.report(messages::cast_to_bool(Place::of(&cast.as_token))));
     }
     Ok(Value::Node(cx.graph.cast(node, dtype, &site)))
+}
+
+fn type_name(ty: &syn::Type) -> Option<&Ident> {
+    match ty {
+        syn::Type::Path(path) => path.path.get_ident(),
+        _ => None,
+    }
 }
 
 /// Rule 19: what a body cannot contain, at its keyword.

@@ -2,6 +2,7 @@
 
 use super::arguments::{Arguments, read_arguments};
 use super::axis::names_axes;
+use super::call::is_similar;
 use super::constant::{adopt, expect_dtype};
 use super::context::Context;
 use super::expr::lower_expr;
@@ -213,12 +214,15 @@ fn method_usage(method: &Method) -> String {
 /// Names that are known not to be there, with what to write instead (rules 3, 5, 7, 21).
 pub(super) fn method_error(name: &str, place: Place) -> Option<Diagnostic> {
     let diagnostic = match name {
-        "dot" | "matmul" | "mm" | "bmm" | "einsum" | "conv1d" | "conv2d" => {
-            messages::not_supported_yet(place, name, "contractions (`dot`)")
-        }
-        "window" => messages::not_supported_yet(place, name, "windows"),
+        "dot" | "matmul" | "mm" | "bmm" | "einsum" | "conv1d" | "conv2d" => messages::not_supported_yet(
+            place,
+            name,
+            "contractions (`dot`)",
+            Some("until then multiply and sum: `let p: Tensor<f32, M, K, N> = x * w;`, then `p.sum(K)`"),
+        ),
+        "window" => messages::not_supported_yet(place, name, "windows", None),
         "gather" | "take" | "index_select" | "embedding" => {
-            messages::not_supported_yet(place, name, "indirect reads (`gather`)")
+            messages::not_supported_yet(place, name, "indirect reads (`gather`)", None)
         }
         "scatter" | "scatter_add" | "scatter_" | "index_add" | "index_put" | "bincount" | "histogram" => {
             messages::not_expressible(
@@ -265,6 +269,20 @@ pub(super) fn method_error(name: &str, place: Place) -> Option<Diagnostic> {
             messages::use_instead(place, name, "write `x as f16`")
         }
         "select" | "where_" => messages::use_instead(place, name, "write `select(condition, a, b)`"),
+        "map" | "apply" | "for_each" | "iter" | "zip" | "zip_with" | "par_iter" => messages::use_instead(
+            place,
+            name,
+            "what is written for one element applies to each: `x * 2.0`, or a function with `#[op]`, `f(x)`",
+        ),
+        "shape" | "size" | "len" | "dim" | "rank" | "ndim" | "numel" => {
+            messages::use_instead(place, name, "the size of an axis is `extent(N)`")
+        }
+        "avg" | "average" => messages::use_instead(place, name, "write `x.mean(N)`"),
+        "std" | "stddev" | "norm" => messages::use_instead(
+            place,
+            name,
+            "write it with what there is: `x.var(N).sqrt()`, `x.square().sum(N).sqrt()`",
+        ),
         "clone" | "contiguous" | "detach" => messages::use_instead(place, name, "a value needs no copy"),
         _ => return None,
     };
@@ -279,23 +297,40 @@ fn unknown_tensor_method(cx: &Context<'_>, name: &str, place: Place) -> Diagnost
     if is_function {
         return messages::function_called_as_method(place, name);
     }
-    messages::unknown_tensor_method(place, name, similar_method(name))
+    let similar = similar_method(name);
+    let axis_method = AXIS_METHODS.iter().copied().find(|method| is_similar(method, name));
+    messages::unknown_tensor_method(place, name, axis_method.or(similar))
 }
+
+/// The methods over axes.
+const AXIS_METHODS: &[&str] = &[
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "at",
+    "cumsum",
+    "log_softmax",
+    "logsumexp",
+    "materialize",
+    "max",
+    "mean",
+    "merge",
+    "min",
+    "pad",
+    "prod",
+    "reduce",
+    "rename",
+    "reverse",
+    "slice",
+    "softmax",
+    "split",
+    "square",
+    "sum",
+    "var",
+];
 
 /// Whether a name is a method over axes, which cannot be called as a function.
 pub(super) fn is_axis_method(name: &str) -> bool {
-    Reduction::from_name(name).is_some()
-        || matches!(
-            name,
-            "slice"
-                | "at"
-                | "reverse"
-                | "rename"
-                | "split"
-                | "merge"
-                | "pad"
-                | "materialize"
-                | "reduce"
-                | "square"
-        )
+    AXIS_METHODS.contains(&name)
 }

@@ -91,7 +91,8 @@ pub(super) fn lower_reduction(
     site: &Site,
 ) -> Result<NodeId, Reported> {
     args.only_named(cx, &[])?;
-    let [axes_expr] = args.exactly(cx, &format!("x.{}(N)", args.name))?;
+    let usage = if args.positional.len() > 1 { "(M, N)" } else { "N" };
+    let [axes_expr] = args.exactly(cx, &format!("x.{}({usage})", args.name))?;
     let axes = lower_axes(cx, axes_expr)?;
     for (k, &axis) in axes.iter().enumerate() {
         let place = match axes_expr {
@@ -261,7 +262,7 @@ pub(super) fn lower_user_reduction(
         syn::Expr::Path(path) => super::call::path_text(&path.path),
         _ => return Err(cx.report(messages::combiner_expected(Place::of(combiner)))),
     };
-    if cx.scalars.poisoned.contains(&name) {
+    if cx.scalars.poisoned.contains(&name) || cx.library.broken.borrow().contains_key(&name) {
         // Its declaration has errors, which were reported.
         return Err(Reported::before());
     }

@@ -1,6 +1,6 @@
 //! The interface of a kernel: axes with their sources, parameters, instances of generic dtypes (rules 2, 20).
 
-use super::axis::{lower_dimension, solve_extent, unsourced_axes};
+use super::axis::{lower_dimension, report_unknown_axis, solve_extent, unsourced_axes};
 use super::context::{Context, Scope, Variable};
 use super::mutable::State;
 use super::site::{Site, site_of};
@@ -111,7 +111,7 @@ fn lower_param(
         }
         ParamKind::Axis(name) => {
             let Some(axis) = cx.find_axis(name) else {
-                return Err(cx.report(messages::axis_not_declared(name)));
+                return Err(report_unknown_axis(cx, name));
             };
             if matches!(cx.graph.kernel.axis(axis).source, AxisSource::Host(_)) {
                 return Err(cx.report(messages::axis_with_two_sources(name)));

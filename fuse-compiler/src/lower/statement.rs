@@ -1,5 +1,6 @@
 //! Blocks and `let` (rules 6, 8, 19).
 
+use super::axis::report_unknown_axis;
 use super::constant::{adopt, expect_dtype};
 use super::context::{Context, Variable};
 use super::expr::lower_expr;
@@ -43,7 +44,13 @@ fn lower_statement(cx: &mut Context<'_>, statement: &syn::Stmt, last: bool) -> R
             }
             Ok(value)
         }
-        syn::Stmt::Item(item) => Err(cx.report(messages::item_in_body(Place::of(item)))),
+        syn::Stmt::Item(item) => {
+            let reported = cx.report(messages::item_in_body(Place::of(item)));
+            if let syn::Item::Const(constant) = item {
+                cx.scope.variables.push((constant.ident.to_string(), Variable::Poisoned(reported)));
+            }
+            Err(reported)
+        }
         syn::Stmt::Macro(found) => {
             Err(cx.report(messages::keyword_not_supported(Place::of(&found.mac.path), "a macro")))
         }
@@ -60,7 +67,10 @@ fn lower_let(cx: &mut Context<'_>, local: &syn::Local) -> Result<(), Reported> {
             Some((keyword, _)) => {
                 Err(cx.report(messages::keyword_not_supported(Place::of(keyword), "`let .. else`")))
             }
-            None => lower_initializer(cx, &init.expr, ty),
+            None => match lower_initializer(cx, &init.expr, ty) {
+                Ok(Value::Unit) => Err(cx.report(messages::no_value(Place::of(&init.expr)))),
+                result => result,
+            },
         },
         None => Err(cx.report(messages::let_without_value(Place::of(local)))),
     };
@@ -91,10 +101,7 @@ fn lower_initializer(
         Some(ty) => {
             let Some(ty) = read_type(cx, ty) else {
                 // The type was reported; the value is lowered for its own errors.
-                let reported = lower_expr(cx, init).err();
-                return Err(
-                    reported.unwrap_or_else(|| cx.report(messages::tensor_type_expected(Place::of(ty))))
-                );
+                return Err(lower_expr(cx, init).err().unwrap_or_else(Reported::before));
             };
             let (dtype, axes) = resolve_type(cx, &ty)?;
             let mut outer = axis_set(&axes);
@@ -118,7 +125,7 @@ fn lower_initializer(
 /// The type of a typed `let`; its own errors are reported.
 fn read_type(cx: &mut Context<'_>, ty: &syn::Type) -> Option<TensorType> {
     let function = cx.scope.function.clone()?;
-    parse_tensor_type(ty, &function.generics, cx.diagnostics)
+    parse_tensor_type(ty, &mut function.generics.clone(), cx.diagnostics)
 }
 
 /// dtype and axes of a type of the function in scope.
@@ -128,7 +135,7 @@ pub(super) fn resolve_type(cx: &mut Context<'_>, ty: &TensorType) -> Result<(DTy
     for name in &ty.axes {
         match cx.find_axis(name) {
             Some(axis) => axes.push(axis),
-            None => return Err(cx.report(messages::axis_not_declared(name))),
+            None => return Err(report_unknown_axis(cx, name)),
         }
     }
     Ok((dtype, axes))
@@ -189,7 +196,9 @@ fn bind_pattern(
             if let Some(generic) = generic
                 && !matches!(generic.kind, GenericKind::DType(_))
             {
-                return Err(cx.report(messages::name_of_axis(name, generic.name.span())));
+                let reported = cx.report(messages::name_of_axis(name, generic.name.span()));
+                cx.scope.variables.push((name.to_string(), Variable::Poisoned(reported)));
+                return Err(reported);
             }
             if let Ok(Value::Node(node)) = value {
                 let origin = &mut cx.graph.kernel.origins[node.index()];

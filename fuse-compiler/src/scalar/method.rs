@@ -158,7 +158,8 @@ pub fn method_op(name: &str) -> Option<ScalarOp> {
 /// The name of a method that is spelled almost like `name`, for help lines.
 pub fn similar_method(name: &str) -> Option<&'static str> {
     let well_known = match name {
-        "log" | "ln1p" | "log1p" => Some("ln_1p"),
+        "log" => Some("ln"),
+        "ln1p" | "log1p" => Some("ln_1p"),
         "expm1" => Some("exp_m1"),
         "inv_sqrt" | "inverse_sqrt" | "rsqrtf" => Some("rsqrt"),
         "reciprocal" => Some("recip"),

@@ -5,7 +5,7 @@ use crate::diagnostic::{Diagnostics, Place, messages};
 use fuse_ir::dtype::DType;
 use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
-use syn::parse::{ParseStream, Parser};
+use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::{Token, bracketed, parenthesized};
 
@@ -24,14 +24,14 @@ pub(super) fn parse_kernel_args(
         fast: false,
         test: false,
     };
-    let tokens = match &attribute.meta {
+    match &attribute.meta {
         syn::Meta::Path(_) => return args,
-        syn::Meta::List(list) => list.tokens.clone(),
+        syn::Meta::List(_) => {}
         syn::Meta::NameValue(_) => {
             diagnostics.report(messages::kernel_argument_expected(Place::of(attribute)));
             return args;
         }
-    };
+    }
     let parser = |input: ParseStream<'_>| -> syn::Result<()> {
         while !input.is_empty() {
             parse_kernel_arg(input, &mut args, diagnostics)?;
@@ -41,7 +41,7 @@ pub(super) fn parse_kernel_args(
         }
         Ok(())
     };
-    if let Err(error) = parser.parse2(tokens) {
+    if let Err(error) = attribute.parse_args_with(parser) {
         diagnostics.report_syntax(error);
     }
     args
@@ -73,9 +73,15 @@ fn parse_kernel_arg(
             }
         }
         "explain" => args.explain = true,
-        "fast" => args.fast = true,
+        "fast" => {
+            let what = "contraction and approximate functions";
+            diagnostics.report(messages::not_supported_yet(Place::of(&name), "fast", what, None));
+            args.fast = true;
+        }
         "test" => args.test = true,
-        _ if input.peek(Token![=]) && input.peek2(syn::token::Bracket) => {
+        text if input.peek(Token![=])
+            && (input.peek2(syn::token::Bracket) || text.starts_with(|c: char| c.is_uppercase())) =>
+        {
             input.parse::<Token![=]>()?;
             let content;
             bracketed!(content in input);
@@ -113,7 +119,7 @@ pub(super) fn parse_reduce_args(
     let span = attribute.path().segments.last().map_or_else(Span::call_site, |s| s.ident.span());
     let mut identity = None;
     let mut ordered = false;
-    if let syn::Meta::List(list) = &attribute.meta {
+    if matches!(attribute.meta, syn::Meta::List(_)) {
         let parser = |input: ParseStream<'_>| -> syn::Result<()> {
             while !input.is_empty() {
                 let name: Ident = input.parse()?;
@@ -134,7 +140,7 @@ pub(super) fn parse_reduce_args(
             }
             Ok(())
         };
-        if let Err(error) = parser.parse2(list.tokens.clone()) {
+        if let Err(error) = attribute.parse_args_with(parser) {
             diagnostics.report_syntax(error);
             return None;
         }

@@ -2,37 +2,119 @@
 
 use super::attribute::{parse_kernel_args, parse_reduce_args};
 use super::signature::parse_tensor_fn;
-use super::{Block, ConstItem, Item, OpItem, ReduceItem};
+use super::{Block, BrokenFn, ConstItem, Item, OpItem, ReduceItem};
 use crate::diagnostic::{Diagnostics, Place, messages};
-use proc_macro2::{Span, TokenStream};
-use syn::parse::Parser;
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use syn::braced;
+use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 
 /// Takes the tokens of a block and gives its items. Mistakes are reported; an item that cannot be understood at all is
 /// left out, so that the others are still checked.
 pub fn parse_block(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Block {
-    let parser = |input: syn::parse::ParseStream<'_>| -> syn::Result<Vec<syn::Item>> {
-        let mut items = Vec::new();
-        while !input.is_empty() {
-            items.push(input.parse()?);
-        }
-        Ok(items)
-    };
-    let parsed = match parser.parse2(tokens) {
-        Ok(items) => items,
-        Err(error) => {
-            diagnostics.report_syntax(error);
-            Vec::new()
-        }
-    };
     let mut items = Vec::new();
-    for item in parsed {
-        if let Some(item) = parse_item(item, diagnostics) {
-            items.push(item);
+    let mut rest: Vec<TokenTree> = tokens.into_iter().collect();
+    while !rest.is_empty() {
+        let end = find_item_end(&rest);
+        let after = rest.split_off(end);
+        let tokens = std::mem::replace(&mut rest, after);
+        match read_item(&tokens) {
+            Ok(item) => items.extend(parse_item(item, diagnostics)),
+            Err(_) if !is_item(&tokens) => {
+                let place = Place { start: tokens[0].span(), end: tokens[tokens.len() - 1].span() };
+                diagnostics.report(messages::item_not_supported(place));
+            }
+            Err(error) => {
+                diagnostics.report_syntax(error);
+                items.extend(read_broken(&tokens));
+            }
         }
     }
-    report_duplicates(&items, diagnostics);
-    Block { items }
+    Block { items: report_duplicates(items, diagnostics) }
+}
+
+/// One item. Its tokens are put into braces, since syn places an error at the end of its input at the closing one.
+fn read_item(tokens: &[TokenTree]) -> syn::Result<syn::Item> {
+    let mut group = Group::new(Delimiter::Brace, tokens.iter().cloned().collect());
+    group.set_span(tokens.last().map_or_else(Span::call_site, TokenTree::span));
+    let parser = |input: ParseStream<'_>| {
+        let content;
+        braced!(content in input);
+        content.parse()
+    };
+    parser.parse2(TokenTree::from(group).into())
+}
+
+/// Whether tokens begin as an item does, after attributes and visibility.
+fn is_item(tokens: &[TokenTree]) -> bool {
+    const KEYWORDS: [&str; 18] = [
+        "fn",
+        "const",
+        "use",
+        "pub",
+        "struct",
+        "enum",
+        "union",
+        "impl",
+        "trait",
+        "mod",
+        "static",
+        "type",
+        "unsafe",
+        "async",
+        "extern",
+        "macro",
+        "macro_rules",
+        "auto",
+    ];
+    let first = tokens.iter().find(|token| matches!(token, TokenTree::Ident(_)));
+    first.is_some_and(|token| KEYWORDS.iter().any(|keyword| is_ident(token, keyword)))
+}
+
+/// Where the first item ends: after a `;`, or after the braces of a body. Braces before `>` or `,` are an extent in
+/// generics. What is no item ends in the same way, so that one mistake costs one item.
+fn find_item_end(tokens: &[TokenTree]) -> usize {
+    for (k, token) in tokens.iter().enumerate() {
+        let ends = match token {
+            TokenTree::Punct(punct) => punct.as_char() == ';',
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
+                let next = tokens.get(k + 1);
+                let is_value = tokens[..k].iter().any(|t| is_ident(t, "const"))
+                    && !tokens[..k].iter().any(|t| is_ident(t, "fn"));
+                let in_use = tokens[..k].iter().any(|t| is_ident(t, "use"));
+                !is_value
+                    && !in_use
+                    && !matches!(next, Some(TokenTree::Punct(p)) if matches!(p.as_char(), '>' | ','))
+            }
+            TokenTree::Group(_) | TokenTree::Ident(_) | TokenTree::Literal(_) => false,
+        };
+        if ends {
+            return k + 1;
+        }
+    }
+    tokens.len()
+}
+
+fn is_ident(token: &TokenTree, name: &str) -> bool {
+    matches!(token, TokenTree::Ident(ident) if ident == name)
+}
+
+/// The name of a function or constant that syn does not understand.
+fn read_broken(tokens: &[TokenTree]) -> Option<Item> {
+    let keyword = tokens.iter().position(|token| is_ident(token, "fn"));
+    let keyword = keyword.or_else(|| tokens.iter().position(|token| is_ident(token, "const")))?;
+    let TokenTree::Ident(name) = tokens.get(keyword + 1)? else { return None };
+    let attributes = tokens[..keyword].iter().filter_map(|token| match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
+            group.stream().into_iter().next()
+        }
+        _ => None,
+    });
+    let is_kernel = attributes.into_iter().any(|first| is_ident(&first, "kernel"));
+    let public = tokens[..keyword].iter().position(|token| is_ident(token, "pub"));
+    let vis = public.map(|start| tokens[start..keyword].iter().cloned().collect());
+    let vis = vis.and_then(|tokens| syn::parse2(tokens).ok()).unwrap_or(syn::Visibility::Inherited);
+    Some(Item::Broken(Box::new(BrokenFn { vis, name: name.clone(), is_kernel })))
 }
 
 /// Which kind of function an attribute makes.
@@ -44,12 +126,19 @@ enum Marker {
 
 fn parse_item(item: syn::Item, diagnostics: &mut Diagnostics) -> Option<Item> {
     match item {
-        syn::Item::Fn(function) => parse_function(function, diagnostics),
+        syn::Item::Fn(function) => Some(parse_function(function, diagnostics)),
         syn::Item::Const(item) => {
             report_cfg(&item.attrs, diagnostics);
             Some(Item::Const(Box::new(ConstItem { item })))
         }
         syn::Item::Use(item) => Some(Item::Use(item)),
+        syn::Item::Verbatim(tokens)
+            if read_broken(&tokens.clone().into_iter().collect::<Vec<_>>()).is_some() =>
+        {
+            let end = Place::of(&tokens).end;
+            diagnostics.report_syntax(syn::Error::new(end, "expected the body of the function"));
+            read_broken(&tokens.into_iter().collect::<Vec<_>>())
+        }
         other => {
             diagnostics.report(messages::item_not_supported(Place::of(&other)));
             None
@@ -57,7 +146,7 @@ fn parse_item(item: syn::Item, diagnostics: &mut Diagnostics) -> Option<Item> {
     }
 }
 
-fn parse_function(mut function: syn::ItemFn, diagnostics: &mut Diagnostics) -> Option<Item> {
+fn parse_function(mut function: syn::ItemFn, diagnostics: &mut Diagnostics) -> Item {
     let mut marker: Option<(Marker, Span)> = None;
     let mut kept = Vec::new();
     for attribute in std::mem::take(&mut function.attrs) {
@@ -81,18 +170,27 @@ fn parse_function(mut function: syn::ItemFn, diagnostics: &mut Diagnostics) -> O
         report_cfg(&kept, diagnostics);
     }
     function.attrs = kept;
+    let broken = |is_kernel| {
+        let (vis, name) = (function.vis.clone(), function.sig.ident.clone());
+        Item::Broken(Box::new(BrokenFn { vis, name, is_kernel }))
+    };
     match marker {
-        Some((Marker::Op, _)) => Some(Item::Op(Box::new(OpItem { function }))),
-        Some((Marker::Reduce(attribute), span)) => {
-            let (identity, ordered) = parse_reduce_args(&attribute, diagnostics)?;
-            Some(Item::Reduce(Box::new(ReduceItem { function, identity, ordered, span })))
-        }
+        Some((Marker::Op, _)) => Item::Op(Box::new(OpItem { function })),
+        Some((Marker::Reduce(attribute), span)) => match parse_reduce_args(&attribute, diagnostics) {
+            Some((identity, ordered)) => {
+                Item::Reduce(Box::new(ReduceItem { function, identity, ordered, span }))
+            }
+            None => broken(false),
+        },
         Some((Marker::Kernel(attribute), span)) => {
+            let broken = broken(true);
             let args = parse_kernel_args(&attribute, span, diagnostics);
-            let function = parse_tensor_fn(function, Some(args), diagnostics)?;
-            Some(Item::Fn(Box::new(function)))
+            parse_tensor_fn(function, Some(args), diagnostics).map_or(broken, |f| Item::Fn(Box::new(f)))
         }
-        None => parse_tensor_fn(function, None, diagnostics).map(|f| Item::Fn(Box::new(f))),
+        None => {
+            let broken = broken(false);
+            parse_tensor_fn(function, None, diagnostics).map_or(broken, |f| Item::Fn(Box::new(f)))
+        }
     }
 }
 
@@ -105,21 +203,27 @@ fn report_cfg(attrs: &[syn::Attribute], diagnostics: &mut Diagnostics) {
     }
 }
 
-fn report_duplicates(items: &[Item], diagnostics: &mut Diagnostics) {
-    let mut seen: Vec<&proc_macro2::Ident> = Vec::new();
+/// The items without those of a name that an earlier one has: rustc would report them again.
+fn report_duplicates(items: Vec<Item>, diagnostics: &mut Diagnostics) -> Vec<Item> {
+    let mut seen: Vec<proc_macro2::Ident> = Vec::new();
+    let mut kept = Vec::new();
     for item in items {
-        let name = match item {
-            Item::Op(op) => &op.function.sig.ident,
-            Item::Reduce(reduce) => &reduce.function.sig.ident,
-            Item::Const(constant) => &constant.item.ident,
-            Item::Fn(function) => &function.name,
-            Item::Use(_) => continue,
+        let name = match &item {
+            Item::Op(op) => Some(&op.function.sig.ident),
+            Item::Reduce(reduce) => Some(&reduce.function.sig.ident),
+            Item::Const(constant) => Some(&constant.item.ident),
+            Item::Fn(function) => Some(&function.name),
+            Item::Broken(function) => Some(&function.name),
+            Item::Use(_) => None,
         };
-        match seen.iter().find(|s| **s == name) {
-            Some(first) => {
+        if let Some(name) = name {
+            if let Some(first) = seen.iter().find(|s| *s == name) {
                 diagnostics.report(messages::item_defined_twice(name, first.span()));
+                continue;
             }
-            None => seen.push(name),
+            seen.push(name.clone());
         }
+        kept.push(item);
     }
+    kept
 }

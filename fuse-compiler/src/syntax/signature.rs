@@ -18,10 +18,11 @@ pub(super) fn parse_tensor_fn(
     let before = diagnostics.iter().count();
     let sig = &function.sig;
     report_qualifiers(sig, diagnostics);
-    let generics = parse_generics(&sig.generics, diagnostics);
+    report_attributes(&function.attrs, diagnostics);
+    let mut generics = parse_generics(&sig.generics, diagnostics);
     let mut params: Vec<Param> = Vec::new();
     for input in &sig.inputs {
-        let Some(param) = parse_param(input, &generics, diagnostics) else { continue };
+        let Some(param) = parse_param(input, &mut generics, diagnostics) else { continue };
         if let Some(first) = params.iter().find(|p| p.name == param.name) {
             diagnostics.report(messages::parameter_defined_twice(&param.name, first.name.span()));
         }
@@ -30,7 +31,7 @@ pub(super) fn parse_tensor_fn(
         }
         params.push(param);
     }
-    let results = parse_results(&sig.output, &generics, diagnostics);
+    let results = parse_results(&sig.output, &mut generics, diagnostics);
     let silent = diagnostics.iter().count() == before;
     if silent && matches!(results, Results::None) && !params.iter().any(is_mutable) {
         diagnostics.report(messages::no_result(&sig.ident));
@@ -41,7 +42,7 @@ pub(super) fn parse_tensor_fn(
         diagnostics.report(messages::mutable_parameter_of_composite(Place::of(&param.ty)));
     }
     if let Some(args) = &mut kernel {
-        check_kernel_args(args, &generics, diagnostics);
+        check_kernel_args(args, &mut generics, diagnostics);
     }
     if diagnostics.iter().count() > before {
         return None;
@@ -56,6 +57,33 @@ pub(super) fn parse_tensor_fn(
         body: *function.block,
         kernel,
     })
+}
+
+/// Attributes that a function over tensors may have beside the marker.
+const ATTRIBUTES: &[&str] = &[
+    "allow",
+    "cfg",
+    "cfg_attr",
+    "deny",
+    "deprecated",
+    "doc",
+    "expect",
+    "forbid",
+    "inline",
+    "must_use",
+    "warn",
+];
+
+/// Any other attribute would be lost, such as a marker that is misspelt.
+fn report_attributes(attributes: &[syn::Attribute], diagnostics: &mut Diagnostics) {
+    for attribute in attributes {
+        let path = attribute.path();
+        let is_tool = path.segments.first().is_some_and(|s| s.ident == "rustfmt" || s.ident == "clippy");
+        let is_known = ATTRIBUTES.iter().any(|known| path.is_ident(known));
+        if !is_tool && !is_known {
+            diagnostics.report(messages::unknown_attribute(path));
+        }
+    }
 }
 
 fn is_mutable(param: &Param) -> bool {
@@ -84,6 +112,7 @@ fn report_qualifiers(sig: &syn::Signature, diagnostics: &mut Diagnostics) {
 fn parse_generics(generics: &syn::Generics, diagnostics: &mut Diagnostics) -> Vec<Generic> {
     let mut found: Vec<Generic> = Vec::new();
     for param in &generics.params {
+        let before = diagnostics.iter().count();
         let generic = match param {
             syn::GenericParam::Lifetime(lifetime) => {
                 diagnostics.report(messages::lifetime_not_supported(Place::of(&lifetime)));
@@ -100,6 +129,12 @@ fn parse_generics(generics: &syn::Generics, diagnostics: &mut Diagnostics) -> Ve
                 diagnostics.report(messages::generic_defined_twice(&generic.name, first.name.span()));
             }
             None => found.push(generic),
+        }
+        if diagnostics.iter().count() > before {
+            // It may be meant as either: what is wrong about it is reported.
+            let name = found[found.len() - 1].name.clone();
+            found.push(Generic { name: name.clone(), kind: GenericKind::Axis });
+            found.push(Generic { name, kind: GenericKind::DType(DTypeBound::Float) });
         }
     }
     found
@@ -140,7 +175,11 @@ fn parse_const_generic(param: &syn::ConstParam, diagnostics: &mut Diagnostics) -
     Generic { name: param.ident.clone(), kind: kind.unwrap_or(GenericKind::Axis) }
 }
 
-fn parse_param(input: &syn::FnArg, generics: &[Generic], diagnostics: &mut Diagnostics) -> Option<Param> {
+fn parse_param(
+    input: &syn::FnArg,
+    generics: &mut Vec<Generic>,
+    diagnostics: &mut Diagnostics,
+) -> Option<Param> {
     let typed = match input {
         syn::FnArg::Typed(typed) => typed,
         syn::FnArg::Receiver(receiver) => {
@@ -161,7 +200,7 @@ fn parse_param(input: &syn::FnArg, generics: &[Generic], diagnostics: &mut Diagn
 
 fn parse_param_type(
     ty: &syn::Type,
-    generics: &[Generic],
+    generics: &mut Vec<Generic>,
     diagnostics: &mut Diagnostics,
 ) -> Option<ParamKind> {
     let (inner, mutable, reference) = match ty {
@@ -211,7 +250,7 @@ fn parse_param_type(
 /// Reads `Tensor<f32, M, N>`; also the type of a `let`.
 pub(crate) fn parse_tensor_type(
     ty: &syn::Type,
-    generics: &[Generic],
+    generics: &mut Vec<Generic>,
     diagnostics: &mut Diagnostics,
 ) -> Option<TensorType> {
     let path = match ty {
@@ -265,28 +304,36 @@ pub(crate) fn parse_tensor_type(
 }
 
 /// A dtype's name, or a generic one's.
-fn parse_element(name: &Ident, generics: &[Generic], diagnostics: &mut Diagnostics) -> Option<ElementType> {
+fn parse_element(
+    name: &Ident,
+    generics: &mut Vec<Generic>,
+    diagnostics: &mut Diagnostics,
+) -> Option<ElementType> {
     if let Some(dtype) = DType::from_name(&name.to_string()) {
         return Some(ElementType::DType(dtype, name.span()));
     }
-    match generics.iter().find(|g| g.name == *name).map(|g| &g.kind) {
-        Some(GenericKind::DType(_)) => Some(ElementType::Generic(name.clone())),
-        Some(GenericKind::Axis | GenericKind::Derived(_)) => {
-            diagnostics.report(messages::axis_in_place_of_dtype(name));
-            None
-        }
-        None => {
-            diagnostics.report(messages::unknown_dtype(name));
-            None
-        }
+    let mut kinds = generics.iter().filter(|g| g.name == *name).map(|g| &g.kind);
+    if kinds.clone().any(|kind| matches!(kind, GenericKind::DType(_))) {
+        return Some(ElementType::Generic(name.clone()));
     }
+    if kinds.next().is_some() {
+        diagnostics.report(messages::axis_in_place_of_dtype(name));
+        // Both from here on: one of the two is wrong, and reported.
+        generics.push(Generic { name: name.clone(), kind: GenericKind::DType(DTypeBound::Float) });
+    } else {
+        diagnostics.report(messages::unknown_dtype(name));
+    }
+    None
 }
 
-fn check_axis(name: &Ident, generics: &[Generic], diagnostics: &mut Diagnostics) -> Option<()> {
-    match generics.iter().find(|g| g.name == *name).map(|g| &g.kind) {
-        Some(GenericKind::Axis | GenericKind::Derived(_)) => Some(()),
-        Some(GenericKind::DType(_)) => {
+fn check_axis(name: &Ident, generics: &mut Vec<Generic>, diagnostics: &mut Diagnostics) -> Option<()> {
+    let kinds = generics.iter().filter(|g| g.name == *name).map(|g| &g.kind);
+    let is_axis = |kind: &GenericKind| !matches!(kind, GenericKind::DType(_));
+    match kinds.clone().find(|kind| is_axis(kind)).or(kinds.clone().next()) {
+        Some(kind) if is_axis(kind) => Some(()),
+        Some(_) => {
             diagnostics.report(messages::dtype_in_place_of_axis(name));
+            generics.push(Generic { name: name.clone(), kind: GenericKind::Axis });
             None
         }
         None if DType::from_name(&name.to_string()).is_some() => {
@@ -294,13 +341,21 @@ fn check_axis(name: &Ident, generics: &[Generic], diagnostics: &mut Diagnostics)
             None
         }
         None => {
-            diagnostics.report(messages::axis_not_declared(name));
+            let axes = generics.iter().filter(|g| !matches!(g.kind, GenericKind::DType(_)));
+            let names: Vec<String> = axes.map(|g| g.name.to_string()).collect();
+            diagnostics.report(messages::axis_not_declared(name, names.iter().map(String::as_str)));
+            // Declared from here on: what is missing is reported once.
+            generics.push(Generic { name: name.clone(), kind: GenericKind::Axis });
             None
         }
     }
 }
 
-fn parse_results(output: &syn::ReturnType, generics: &[Generic], diagnostics: &mut Diagnostics) -> Results {
+fn parse_results(
+    output: &syn::ReturnType,
+    generics: &mut Vec<Generic>,
+    diagnostics: &mut Diagnostics,
+) -> Results {
     let ty = match output {
         syn::ReturnType::Default => return Results::None,
         syn::ReturnType::Type(_, ty) => ty,
@@ -325,7 +380,7 @@ fn parse_results(output: &syn::ReturnType, generics: &[Generic], diagnostics: &m
     }
 }
 
-fn check_kernel_args(args: &mut KernelArgs, generics: &[Generic], diagnostics: &mut Diagnostics) {
+fn check_kernel_args(args: &mut KernelArgs, generics: &mut Vec<Generic>, diagnostics: &mut Diagnostics) {
     for (axis, _) in &args.assume {
         if check_axis(axis, generics, diagnostics).is_none() {
             continue;

@@ -112,8 +112,8 @@ pub fn axis_with_two_sources(name: &Ident) -> Diagnostic {
 ///            ^
 /// ```
 pub fn extent_not_a_size(name: &Ident) -> Diagnostic {
-    Diagnostic::new("extent_not_a_size", name.span(), format!("`{name}` is not a size"))
-        .note("a size is a `usize`")
+    Diagnostic::new("extent_not_a_size", name.span(), format!("`{name}` is not an extent"))
+        .note("an extent is a whole number from 0")
 }
 
 /// Positions count from 0.
@@ -123,7 +123,7 @@ pub fn extent_not_a_size(name: &Ident) -> Diagnostic {
 ///         ^^
 /// ```
 pub fn negative_position(at: Place, axis: &str) -> Diagnostic {
-    Diagnostic::new("negative_position", at, "a position is not negative")
+    Diagnostic::new("negative_position", at, "a position cannot be negative")
         .help(format!("count from the end: `extent({axis}) - 1`"))
 }
 
@@ -134,7 +134,8 @@ pub fn negative_position(at: Place, axis: &str) -> Diagnostic {
 ///          ^^
 /// ```
 pub fn negative_padding(at: Place) -> Diagnostic {
-    Diagnostic::new("negative_padding", at, "padding is not negative").help("take a part: `x.slice(N, 1, P)`")
+    Diagnostic::new("negative_padding", at, "padding cannot be negative")
+        .help("take a part: `x.slice(N, 1, P)`")
 }
 
 /// `concat` joins pairs of a value and its axis (rule 1).
@@ -155,7 +156,7 @@ pub fn concat_part(at: Place) -> Diagnostic {
 ///   ^^^
 /// ```
 pub fn reduction_without_axes(at: Place, name: &str) -> Diagnostic {
-    Diagnostic::new("reduction_without_axes", at, format!("`{name}` names the axes that it reduces"))
+    Diagnostic::new("reduction_without_axes", at, format!("`{name}` is called without an axis"))
         .help(format!("write `x.{name}(N)`, or for all axes `x.{name}((M, N))`"))
 }
 
@@ -182,7 +183,7 @@ pub fn reduction_not_defined(at: Place, name: &str, found: DType, expected: &str
 ///          ^^^^^^
 /// ```
 pub fn cumsum_over_several_axes(at: Place) -> Diagnostic {
-    Diagnostic::new("cumsum_over_several_axes", at, "`cumsum` goes along one axis")
+    Diagnostic::new("cumsum_over_several_axes", at, "`cumsum` goes along one axis, not several")
         .help("merge the axes first: `x.merge((M, N), F).cumsum(F)`")
 }
 
@@ -226,7 +227,9 @@ pub fn axes_differ(
         Diagnostic::new("axes_differ", at, format!("the axes {declared} are declared, this has {found}"));
     let list = |names: &[String]| names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
     match (missing, surplus) {
-        ([one], [other]) => error.help(format!("rename it: `.rename({other}, {one})`")),
+        ([one], [other]) => {
+            error.help(format!("if `{other}` is meant to be `{one}`, rename it: `.rename({other}, {one})`"))
+        }
         ([], surplus) => error.help(format!("reduce {}, or declare it in the type", list(surplus))),
         (missing, _) => error.note(format!("it does not have {}", list(missing))),
     }
@@ -239,14 +242,28 @@ pub fn axes_differ(
 ///                                                ^^^^^^
 /// ```
 pub fn result_count(at: Place, declared: usize, found: usize) -> Diagnostic {
-    let values = |n: usize| match n {
-        0 => "no value".to_owned(),
-        1 => "one value".to_owned(),
-        n => format!("a tuple of {n}"),
+    let declared = match declared {
+        1 => "one result is".to_owned(),
+        n => format!("{n} results are"),
     };
-    let message = format!("{} is declared, this is {}", values(declared), values(found));
+    let message = match found {
+        0 => format!("{declared} declared, the body gives none"),
+        1 => format!("{declared} declared, this is one"),
+        n => format!("{declared} declared, this is a tuple of {n}"),
+    };
     let error = Diagnostic::new("result_count", at, message);
-    if found == 0 { error.help("leave out the semicolon after the last expression") } else { error }
+    if found == 0 { error.help("end the body with the result, without a semicolon after it") } else { error }
+}
+
+/// Results stand in the order of their types (rule 5).
+///
+/// ```text
+/// fn k<M, N>(x: Tensor<f32, M, N>) -> (Tensor<f32, M>, Tensor<f32, N>) { (x.sum(M), x.sum(N)) }
+///                                                                        ^^^^^^^^^^^^^^^^^^^^
+/// ```
+pub fn results_in_other_order(at: Place, declared: &str, found: &str) -> Diagnostic {
+    Diagnostic::new("results_in_other_order", at, "the results are declared in another order")
+        .note(format!("the axes {declared} are declared, these have {found}"))
 }
 
 /// A function without declared result gives none.
@@ -256,7 +273,7 @@ pub fn result_count(at: Place, declared: usize, found: usize) -> Diagnostic {
 ///                                                           ^
 /// ```
 pub fn result_not_declared(at: Place) -> Diagnostic {
-    Diagnostic::new("result_not_declared", at, "no result is declared")
+    Diagnostic::new("result_not_declared", at, "this is a result, but none is declared")
         .help("declare it: `-> Tensor<f32, N>`, or leave the value out")
 }
 
@@ -267,7 +284,7 @@ pub fn result_not_declared(at: Place) -> Diagnostic {
 ///                                                ^
 /// ```
 pub fn result_dtype(at: Place, declared: DType, found: DType) -> Diagnostic {
-    Diagnostic::new("result_dtype", at, format!("`{declared}` is declared, this is `{found}`"))
+    Diagnostic::new("result_dtype", at, format!("the declared result is `{declared}`, this is `{found}`"))
         .help(format!("narrowing and conversion are written: `(..) as {declared}`"))
 }
 
@@ -279,7 +296,7 @@ pub fn result_dtype(at: Place, declared: DType, found: DType) -> Diagnostic {
 /// ```
 pub fn not_assignable(at: Place) -> Diagnostic {
     Diagnostic::new("not_assignable", at, "this cannot be assigned to").note(
-        "assigned to are `&mut` parameters, `*p = ..`, and parts of them: `p.slice(L, start, S) = ..`, `p.at(L, i) = ..`",
+        "a place is a `&mut` parameter, `*p = ..`, or a part of one: `p.slice(L, start, S) = ..`, `p.at(L, i) = ..`",
     )
 }
 

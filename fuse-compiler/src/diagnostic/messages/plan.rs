@@ -4,11 +4,11 @@ use crate::diagnostic::Diagnostic;
 use fuse_ir::plan::Decision;
 use proc_macro2::Span;
 
-/// A kernel that takes more launches than its contract says; `launches` is what it wants and what it needs.
+/// A kernel keeps to its number of launches; the tuple is what it wants and what it needs.
 ///
 /// ```text
-/// #[kernel(launches = 1)] fn k<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32> { x.sum((M, N)) }
-///                                                                           ^^^^^^^^^^^^^
+/// #[kernel(launches = 1)] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x.exp().materialize() + 1.0 }
+///                                                                        ^
 /// ```
 pub fn too_many_launches(
     at: Span,
@@ -17,13 +17,18 @@ pub fn too_many_launches(
     (wanted, needed): (u32, u32),
     blocking: &[Decision],
 ) -> Diagnostic {
-    let message = format!("`{kernel}` takes {needed} launches, but its contract is `launches = {wanted}`");
+    let plural = if needed == 1 { "" } else { "es" };
+    let message =
+        format!("`{kernel}` takes {needed} launch{plural}, but its contract is `launches = {wanted}`");
     let mut diagnostic = Diagnostic::new("too_many_launches", at, message);
     if let Some(contract) = contract {
         diagnostic = diagnostic.related(contract, "the contract");
     }
-    for decision in blocking {
-        diagnostic = diagnostic.note(&decision.reason);
+    for (k, decision) in blocking.iter().enumerate() {
+        // A reason that holds for several values is said once.
+        if blocking[..k].iter().all(|earlier| earlier.reason != decision.reason) {
+            diagnostic = diagnostic.note(&decision.reason);
+        }
     }
     match blocking.iter().find_map(|decision| decision.remedy.as_ref()) {
         Some(remedy) => diagnostic.help(remedy),

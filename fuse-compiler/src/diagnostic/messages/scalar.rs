@@ -32,6 +32,9 @@ pub fn unsupported_scalar_type(at: Place, name: &str) -> Diagnostic {
     match name {
         "usize" => error.help("use `u64`, or `i64`, which is what `index` and `extent` give"),
         "isize" => error.help("use `i64`"),
+        _ if name.starts_with("Tensor") => {
+            error.help("a function over tensors is a plain `fn`, without `#[op]`")
+        }
         "i128" | "u128" => error.help("use a type of 64 bits"),
         _ => error.help("use f32, f64, an integer of 8 to 64 bits, bool, or a tuple of these"),
     }
@@ -87,7 +90,7 @@ pub fn self_in_scalar(at: Span) -> Diagnostic {
 ///          ^
 /// ```
 pub fn scalar_without_result(at: Span) -> Diagnostic {
-    Diagnostic::new("scalar_without_result", at, "a scalar op has a result")
+    Diagnostic::new("scalar_without_result", at, "a scalar op without a result")
         .help("write `-> f32` after the parameters")
 }
 
@@ -135,6 +138,7 @@ pub fn mismatched_types(at: Place, expected: &str, found: &str) -> Diagnostic {
     let scalar = |name: &str| DType::from_name(name).is_some_and(|dtype| dtype != DType::Bool);
     match (expected, found) {
         ("f32" | "f64", "{integer}") => error.help("write the literal as a float, such as `1.0`"),
+        (_, "()") => error.help("end the body with the value, without a semicolon after it"),
         ("()", _) => {
             error.help("end the expression with `;`, or add an `else` with a value of the same type")
         }
@@ -172,7 +176,7 @@ pub fn unsupported_operand(at: Place, what: &str, found: &str, class: &str) -> D
 pub fn unknown_method(at: Span, name: &str, receiver: &str, similar: Option<&str>) -> Diagnostic {
     let error =
         Diagnostic::new("unknown_method", at, format!("no method `{name}` on `{receiver}` in a scalar op"));
-    if TENSOR_METHODS.contains(&name) {
+    if is_tensor_method(name) {
         return error
             .note(format!("`{name}` is of tensors; an op sees one element of each operand"))
             .help("call it in the kernel and pass the result to the op");
@@ -183,6 +187,11 @@ pub fn unknown_method(at: Span, name: &str, receiver: &str, similar: Option<&str
             .note("there are the methods of Rust's primitive types on numbers, and `erf`, `erfc`, `rsqrt`, `sigmoid`, `square`")
             .help("write the function as an op of its own and call it"),
     }
+}
+
+/// Whether tensors have a method of that name, and scalars none.
+pub(crate) fn is_tensor_method(name: &str) -> bool {
+    TENSOR_METHODS.contains(&name)
 }
 
 /// Methods of tensors that no scalar has.
@@ -537,6 +546,6 @@ pub fn division_by_zero_in_constant(at: Place) -> Diagnostic {
 ///                                  ^^^^^^^^^^^^^^
 /// ```
 pub fn combiner_signature(at: Place, element: &str) -> Diagnostic {
-    Diagnostic::new("combiner_signature", at, "a combiner takes two elements of the type that it gives")
+    Diagnostic::new("combiner_signature", at, "a combiner takes two values of the type that it gives")
         .help(format!("write `(a: {element}, b: {element}) -> {element}`"))
 }

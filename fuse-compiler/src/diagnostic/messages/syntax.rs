@@ -22,7 +22,23 @@ pub fn item_not_supported(at: Place) -> Diagnostic {
 ///       ^^^^^^^^^
 /// ```
 pub fn second_marker(at: Place) -> Diagnostic {
-    Diagnostic::new("second_marker", at, "a function is one of `#[op]`, `#[reduce]` and `#[kernel]`")
+    Diagnostic::new("second_marker", at, "a function cannot have two of `#[op]`, `#[reduce]` and `#[kernel]`")
+}
+
+/// Attributes are a closed list.
+///
+/// ```text
+/// #[kernels] fn k<N>(..)
+///   ^^^^^^^
+/// ```
+pub fn unknown_attribute(path: &syn::Path) -> Diagnostic {
+    let name = quote::quote!(#path).to_string().replace(' ', "");
+    Diagnostic::new(
+        "unknown_attribute",
+        Place::of(path),
+        format!("`#[{name}]` has no meaning on a function over tensors"),
+    )
+    .help("the attributes of a block are `#[op]`, `#[reduce(..)]` and `#[kernel]`")
 }
 
 /// `#[cfg]` is not evaluated before the macro reads the item; only a kernel can pass it on.
@@ -33,7 +49,7 @@ pub fn second_marker(at: Place) -> Diagnostic {
 /// ```
 pub fn cfg_inside_block(at: Place) -> Diagnostic {
     Diagnostic::new("cfg_inside_block", at, "`#[cfg]` inside a block works on kernels only")
-        .help("put it on the whole block, or use the attribute form of the item outside a block")
+        .help("put it on the whole block")
 }
 
 /// Item names are unique in a block.
@@ -67,7 +83,7 @@ pub fn kernel_argument_expected(at: Place) -> Diagnostic {
 pub fn unknown_kernel_argument(name: &Ident) -> Diagnostic {
     Diagnostic::new("unknown_kernel_argument", name.span(), format!("`#[kernel]` has no argument `{name}`"))
         .note(
-            "the arguments are `launches = N`, `assume(N = 4096)`, `explain`, `fast`, `test`, and for each generic \
+            "the arguments are `launches = N`, `assume(N = 4096)`, `explain`, `test`, and for each generic \
              dtype a list like `T = [f32, f16]`",
         )
 }
@@ -214,8 +230,8 @@ pub fn generic_defined_twice(name: &Ident, first: Span) -> Diagnostic {
 /// An extent that is written makes a const generic (rule 2).
 ///
 /// ```text
-/// fn k<N = 3>(..)
-///          ^
+/// fn k<N = f32>(..)
+///          ^^^
 /// ```
 pub fn axis_with_default(at: Place, name: &Ident) -> Diagnostic {
     Diagnostic::new("axis_with_default", at, "an axis has no default")
@@ -229,7 +245,8 @@ pub fn axis_with_default(at: Place, name: &Ident) -> Diagnostic {
 ///         ^^^^
 /// ```
 pub fn unknown_bound(at: Place) -> Diagnostic {
-    Diagnostic::new("unknown_bound", at, "a generic dtype is bounded by `Float`, `Int` or `Number`")
+    Diagnostic::new("unknown_bound", at, "this is not a bound of a generic dtype")
+        .note("the bounds are `Float`, `Int` and `Number`; an axis has none")
 }
 
 /// Sizes are `usize` (rule 2).
@@ -411,9 +428,13 @@ pub fn dtype_in_place_of_axis(name: &Ident) -> Diagnostic {
 /// fn k<N>(x: Tensor<f32, M, N>)
 ///                        ^
 /// ```
-pub fn axis_not_declared(name: &Ident) -> Diagnostic {
-    Diagnostic::new("axis_not_declared", name.span(), format!("no axis `{name}` is declared"))
-        .help(format!("add it to the generics of the function: `<.., {name}>`"))
+pub fn axis_not_declared<'a>(name: &Ident, declared: impl Iterator<Item = &'a str>) -> Diagnostic {
+    let error = Diagnostic::new("axis_not_declared", name.span(), format!("no axis `{name}` is declared"));
+    let text = name.to_string();
+    match declared.into_iter().find(|axis| axis.eq_ignore_ascii_case(&text)) {
+        Some(axis) => error.help(format!("there is `{axis}`")),
+        None => error.help(format!("add it to the generics of the function: `<.., {name}>`")),
+    }
 }
 
 /// Results are new tensors.
@@ -424,6 +445,7 @@ pub fn axis_not_declared(name: &Ident) -> Diagnostic {
 /// ```
 pub fn reference_result(at: Place) -> Diagnostic {
     Diagnostic::new("reference_result", at, "a result is a new tensor, not a reference")
+        .help("leave out the `&`")
 }
 
 /// A result without axes is a tensor too.
@@ -433,7 +455,7 @@ pub fn reference_result(at: Place) -> Diagnostic {
 ///                               ^^^
 /// ```
 pub fn scalar_result(at: Place) -> Diagnostic {
-    Diagnostic::new("scalar_result", at, "a result is a tensor")
+    Diagnostic::new("scalar_result", at, "a result is always a tensor")
         .help("write `Tensor<f32>` for a result without axes")
 }
 
@@ -445,6 +467,7 @@ pub fn scalar_result(at: Place) -> Diagnostic {
 /// ```
 pub fn no_result(name: &Ident) -> Diagnostic {
     Diagnostic::new("no_result", name.span(), format!("`{name}` gives no result and has no `&mut` parameter"))
+        .help("declare its result, as in `-> Tensor<f32, N>`")
 }
 
 /// `&mut` parameters belong to kernels (rule 17).

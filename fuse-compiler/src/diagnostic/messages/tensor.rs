@@ -28,7 +28,7 @@ pub fn literal_out_of_range_of_tensor(at: Place, dtype: DType) -> Diagnostic {
 pub fn literal_of_other_kind(at: Place, is_float: bool, dtype: DType) -> Diagnostic {
     let (found, help) = match (is_float, dtype.is_float()) {
         (false, true) => ("an integer literal", "write it with a point, as in `2.0`"),
-        (true, _) => ("a float literal", "cast the other operand: `x as f32`"),
+        (true, _) => ("a float literal", "write it without a point, or cast the other operand: `x as f32`"),
         (false, false) => ("an integer literal", "write `true` or `false`, or compare: `x != 0`"),
     };
     Diagnostic::new("literal_of_other_kind", at, format!("`{dtype}` is expected, this is {found}")).help(help)
@@ -62,11 +62,15 @@ pub fn unknown_constant_of_generic(at: Place, generic: &Ident, name: &Ident, dty
 /// x + y     // no y
 ///     ^
 /// ```
-pub fn unknown_name(name: &Ident) -> Diagnostic {
-    Diagnostic::new("unknown_name", name.span(), format!("cannot find `{name}` in this body")).note(
-        "a body sees its parameters, its `let`s, the axes of its generics, the constants of the block and the float \
-         constants of std",
-    )
+pub fn unknown_name(name: &Ident, similar: Option<&str>) -> Diagnostic {
+    let error = Diagnostic::new("unknown_name", name.span(), format!("cannot find `{name}` in this body"));
+    match similar {
+        Some(similar) => error.help(format!("there is `{similar}`")),
+        None => error.note(
+            "a body sees its parameters, its `let`s, the axes of its generics, the constants of the block and the float \
+             constants of std",
+        ),
+    }
 }
 
 /// Only items of the language are seen in a block (rule 18).
@@ -109,8 +113,13 @@ pub fn no_value(at: Place) -> Diagnostic {
 ///   ^
 /// ```
 pub fn other_dtype_expected(at: Place, expected: DType, found: DType) -> Diagnostic {
-    Diagnostic::new("other_dtype_expected", at, format!("`{expected}` is expected, this is `{found}`"))
-        .help(format!("cast it: `(..) as {expected}`"))
+    let message = format!("`{expected}` is expected, this is `{found}`");
+    let error = Diagnostic::new("other_dtype_expected", at, message);
+    match (expected, found) {
+        (DType::Bool, _) => error.help("compare it, as in `x > 0.0`"),
+        (_, DType::Bool) => error.help("turn it into a number: `select(mask, 1.0, 0.0)`"),
+        _ => error.help(format!("cast it: `(..) as {expected}`")),
+    }
 }
 
 /// Both operands have one dtype after widening (rule 9).
@@ -252,8 +261,8 @@ pub fn assignment_in_expression(at: Place) -> Diagnostic {
 /// `as` takes a dtype.
 ///
 /// ```text
-/// x as (f32)
-///      ^^^^^
+/// x as Tensor<f16, N>
+///      ^^^^^^^^^^^^^^
 /// ```
 pub fn cast_to_other_type(at: Place) -> Diagnostic {
     Diagnostic::new("cast_to_other_type", at, "a dtype is expected after `as`")
@@ -350,7 +359,7 @@ pub fn pattern_not_supported(at: Place) -> Diagnostic {
 ///     ^^^^^^
 /// ```
 pub fn tuple_pattern_differs(at: Place) -> Diagnostic {
-    Diagnostic::new("tuple_pattern_differs", at, "the value is no tuple of this length")
+    Diagnostic::new("tuple_pattern_differs", at, "the value is not a tuple of this length")
 }
 
 /// An argument by name starts with one.
@@ -391,10 +400,11 @@ pub fn positional_after_named(at: Place) -> Diagnostic {
 /// ```
 pub fn argument_count(at: Place, name: &str, expected: usize, found: usize, usage: &str) -> Diagnostic {
     let plural = if expected == 1 { "" } else { "s" };
+    let are = if found == 1 { "is" } else { "are" };
     Diagnostic::new(
         "argument_count",
         at,
-        format!("`{name}` takes {expected} argument{plural}, {found} are given"),
+        format!("`{name}` takes {expected} argument{plural}, {found} {are} given"),
     )
     .help(format!("write `{usage}`"))
 }
@@ -524,9 +534,9 @@ pub fn method_called_as_function(at: Place, name: &str) -> Diagnostic {
 /// f32::max(x, N)
 ///             ^
 /// ```
-pub fn axis_in_function_call(at: Place, name: &str) -> Diagnostic {
-    Diagnostic::new("axis_in_function_call", at, "a value is expected, this is an axis")
-        .help(format!("the reduction is a method: `x.{name}(N)`"))
+pub fn axis_in_function_call(at: Place, name: &str, is_reduction: bool) -> Diagnostic {
+    let error = Diagnostic::new("axis_in_function_call", at, "a value is expected, this is an axis");
+    if is_reduction { error.help(format!("the reduction is a method: `x.{name}(N)`")) } else { error }
 }
 
 /// A method is not defined for this dtype.
@@ -536,9 +546,14 @@ pub fn axis_in_function_call(at: Place, name: &str) -> Diagnostic {
 ///   ^^^
 /// ```
 pub fn method_not_defined(at: Place, name: &str, found: DType, expected: &str) -> Diagnostic {
-    Diagnostic::new("method_not_defined", at, format!("`{name}` is not defined for `{found}`"))
-        .note(format!("its receiver is {expected}"))
-        .help("cast it first, as in `(x as f32)`")
+    let error = Diagnostic::new("method_not_defined", at, format!("`{name}` is not defined for `{found}`"))
+        .note(format!("its receiver is {expected}"));
+    match name {
+        "pow" => error.help("a power of a float is `powi(n)` or `powf(y)`"),
+        _ if expected.contains("f32") => error.help("cast it first, as in `(x as f32)`"),
+        _ if expected.contains("integer") => error.help("cast it first, as in `(x as i32)`"),
+        _ => error,
+    }
 }
 
 /// A method is called on a tensor.
@@ -557,9 +572,13 @@ pub fn method_of_tuple(at: Place, name: &str) -> Diagnostic {
 /// x.dot(w, K)
 ///   ^^^
 /// ```
-pub fn not_supported_yet(at: Place, name: &str, what: &str) -> Diagnostic {
-    Diagnostic::new("not_supported_yet", at, format!("`{name}` is not supported yet"))
-        .note(format!("{what} are planned"))
+pub fn not_supported_yet(at: Place, name: &str, what: &str, instead: Option<&str>) -> Diagnostic {
+    let error = Diagnostic::new("not_supported_yet", at, format!("`{name}` is not supported yet"))
+        .note(format!("{what} are planned"));
+    match instead {
+        Some(instead) => error.help(instead),
+        None => error,
+    }
 }
 
 /// What the language cannot express (rule 21).
@@ -628,11 +647,12 @@ pub fn scalar_expected(at: Place, axes: &str) -> Diagnostic {
 ///      ^
 /// ```
 pub fn dtype_outside_bound_of_call(at: Place, dtype: DType, bound: &str, callee: &Ident) -> Diagnostic {
-    Diagnostic::new(
+    let error = Diagnostic::new(
         "dtype_outside_bound_of_call",
         at,
         format!("`{callee}` takes a dtype of `{bound}`, this is `{dtype}`"),
-    )
+    );
+    if bound == "Float" { error.help("cast it, as in `x as f32`") } else { error }
 }
 
 /// A seed or start is decided by integers.
@@ -697,6 +717,7 @@ pub fn op_in_place_of_combiner(at: Place, name: &str) -> Diagnostic {
 /// ^
 /// ```
 pub fn combiner_arity(at: Place, name: &str, element: &str, found: usize) -> Diagnostic {
-    Diagnostic::new("combiner_arity", at, format!("`{name}` combines `{element}`, {found} values are given"))
+    let given = if found == 1 { "one value is".to_owned() } else { format!("{found} values are") };
+    Diagnostic::new("combiner_arity", at, format!("`{name}` combines `{element}`, {given} given"))
         .help("give a tuple, as in `(x, index(N)).reduce(N, ..)`")
 }

@@ -6,7 +6,7 @@ use super::super::types::TypeId;
 use super::expression::last_name;
 use super::{Checker, address, closest_name};
 use crate::diagnostic::{Place, Reported, messages};
-use crate::prelude::name_in_f64;
+use crate::prelude::{PreludeKind, name_in_f64};
 use fuse_ir::dtype::DType;
 use fuse_ir::scalar::ScalarOp;
 use proc_macro2::Span;
@@ -21,8 +21,11 @@ impl Checker<'_> {
         let receiver = self.expression(&call.receiver)?;
         let name = call.method.to_string();
         let Some(method) = find_method(&name).filter(|_| call.turbofish.is_none()) else {
-            for argument in &call.args {
-                self.expression(argument)?;
+            // What stands in the call of a tensor's method is not of this language either.
+            if !messages::is_tensor_method(&name) {
+                for argument in &call.args {
+                    self.expression(argument)?;
+                }
             }
             return self.unknown_method(call.method.span(), &name, receiver.ty);
         };
@@ -124,7 +127,10 @@ impl Checker<'_> {
             return self.call_associated(expr, dtype, &method, args, last_name(path));
         }
         let candidates = self.surroundings.items.by_name.keys().map(String::as_str);
-        let similar = closest_name(&name, candidates.chain(["select", "maximum", "minimum"]));
+        let prelude =
+            crate::prelude::items().filter(|item| item.kind == PreludeKind::Op).map(|item| item.name);
+        let candidates = candidates.chain(prelude).chain(["select", "maximum", "minimum"]);
+        let similar = closest_name(&name, candidates);
         let as_method = find_method(&name).is_some();
         Err(self.report(messages::unknown_function(Place::of(path), &name, similar.as_deref(), as_method)))
     }

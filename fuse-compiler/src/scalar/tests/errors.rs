@@ -83,13 +83,13 @@ const CASES: &[Case] = &[
         program: "fn f(x: f32) { }",
         code: "scalar_without_result",
         underlined: "f",
-        text: "a scalar op has a result\n\nhelp: write `-> f32` after the parameters",
+        text: "a scalar op without a result\n\nhelp: write `-> f32` after the parameters",
     },
     Case {
         program: "fn f(x: f32) -> () { }",
         code: "scalar_without_result",
         underlined: "f",
-        text: "a scalar op has a result\n\nhelp: write `-> f32` after the parameters",
+        text: "a scalar op without a result\n\nhelp: write `-> f32` after the parameters",
     },
     Case {
         program: "fn f(x: f32, n: u32) -> f32 { x + n }",
@@ -521,7 +521,7 @@ const CASES: &[Case] = &[
         program: "#[reduce(identity = 0.0)] fn add(a: f32, n: i32) -> f32 { a }",
         code: "combiner_signature",
         underlined: "a: f32, n: i32",
-        text: "a combiner takes two elements of the type that it gives\n\nhelp: write `(a: f32, b: f32) -> f32`",
+        text: "a combiner takes two values of the type that it gives\n\nhelp: write `(a: f32, b: f32) -> f32`",
     },
     Case {
         program: "#[reduce(identity = 0)] fn add(a: f32, b: f32) -> f32 { a + b }",
