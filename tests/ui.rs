@@ -1,0 +1,99 @@
+//! What a user sees of each mistake: programs that do not compile, with what rustc says of them.
+//!
+//! The first line of a program lists the messages that it gives, so that none of them is without a program.
+//! `cargo xtask bless` writes the `.stderr` files.
+
+use fuse_compiler::diagnostic::{Diagnostic, Diagnostics, messages};
+use fuse_compiler::pipeline::expand_block;
+use proc_macro2::{TokenStream, TokenTree};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Messages that no known program gives: the planner promises to plan whatever is lowered, and says why if it cannot.
+const WITHOUT_PROGRAM: &[&str] = &["unplannable"];
+
+/// A program of `tests/ui`.
+struct Program {
+    path: PathBuf,
+    source: String,
+}
+
+impl Program {
+    /// The names in its first line.
+    fn listed(&self) -> BTreeSet<String> {
+        let first = self.source.lines().next().unwrap_or_default();
+        let names = first.strip_prefix("// messages: ").expect("the first line lists the messages");
+        names.split(", ").map(str::to_owned).collect()
+    }
+
+    /// What the compiler finds in its blocks, without rustc.
+    fn diagnose(&self) -> Vec<Diagnostic> {
+        let facade: TokenStream = "::fuse".parse().expect("a path");
+        let tokens: TokenStream = self.source.parse().expect("tokens");
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let mut found = Vec::new();
+        for part in tokens.windows(3) {
+            if let [TokenTree::Ident(name), TokenTree::Punct(bang), TokenTree::Group(block)] = part
+                && name == "fuse"
+                && bang.as_char() == '!'
+            {
+                let mut diagnostics = Diagnostics::new();
+                expand_block(&facade, block.stream(), &mut diagnostics);
+                found.extend(diagnostics.iter().cloned());
+            }
+        }
+        found
+    }
+
+    /// What rustc says, as kept.
+    fn shown(&self) -> String {
+        std::fs::read_to_string(self.path.with_extension("stderr")).unwrap_or_default()
+    }
+}
+
+fn programs() -> Vec<Program> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/ui");
+    let files = std::fs::read_dir(folder).expect("the folder of the programs");
+    let mut paths: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "rs"));
+    paths.sort();
+    let read = |path: PathBuf| Program { source: std::fs::read_to_string(&path).expect("a program"), path };
+    paths.into_iter().map(read).collect()
+}
+
+#[test]
+fn every_message_has_a_program() {
+    let mut without: BTreeSet<&str> = messages::ALL.iter().copied().collect();
+    for program in programs() {
+        for name in program.listed() {
+            assert!(
+                messages::ALL.contains(&name.as_str()),
+                "{}: no message `{name}`",
+                program.path.display()
+            );
+            without.remove(name.as_str());
+        }
+    }
+    assert_eq!(without.into_iter().collect::<Vec<_>>(), WITHOUT_PROGRAM);
+}
+
+#[test]
+fn programs_give_the_messages_that_they_list() {
+    for program in programs() {
+        let given: BTreeSet<String> = program.diagnose().iter().map(|d| d.code.to_owned()).collect();
+        assert_eq!(given, program.listed(), "{}", program.path.display());
+    }
+}
+
+#[test]
+fn rustc_shows_the_messages_and_nothing_more() {
+    // Dropping the cases runs them.
+    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+    for program in programs() {
+        let shown = program.shown();
+        let shown: BTreeSet<&str> = shown.lines().filter(|line| line.starts_with("error")).collect();
+        let given = program.diagnose();
+        let given: BTreeSet<String> = given.iter().map(|d| format!("error: {}", d.message)).collect();
+        assert!(given.iter().eq(shown.iter()), "{}: {given:#?} {shown:#?}", program.path.display());
+    }
+}
