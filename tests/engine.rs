@@ -200,3 +200,17 @@ fn results_do_not_depend_on_threads() -> Result<(), Error> {
     }
     Ok(())
 }
+
+fuse! {
+    #[kernel(test)]
+    fn pass_through(p: Tensor<bool>, q: Tensor<f32>) -> (Tensor<bool>, Tensor<f32>, Tensor<f32>) { (p, q, q * 2.0 + 1.0) }
+}
+
+#[test]
+fn kernels_of_rank_zero_store_what_they_load() -> Result<(), Error> {
+    let device = Device::cpu();
+    let (p, q) = (Tensor::scalar(true, &device)?, Tensor::scalar(3.5, &device)?);
+    let (same, number, twice) = pass_through(&p, &q)?;
+    assert_eq!((same.item()?, number.item()?, twice.item()?), (true, 3.5, 8.0));
+    Ok(())
+}

@@ -81,7 +81,10 @@ impl Geometry {
             order[..domain.outer].sort_by_key(|&k| std::cmp::Reverse(strides[k].unsigned_abs()));
         }
         let mut orientation = Orientation::Plain;
-        if reduces {
+        if domain.len == 0 {
+            // One position: its values are outer ones, which are stored after the (empty) sweep.
+            orientation = Orientation::Rows;
+        } else if reduces {
             orientation = Orientation::Rows;
             if let Some(form) = forms.get(primary) {
                 let least = |dims: &[usize]| {
