@@ -33,7 +33,8 @@ pub fn run() -> ExitCode {
 }
 
 fn measure() -> Result<(), String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in the workspace")?.to_path_buf();
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in the workspace")?.to_path_buf();
     let folder = root.join("target/build-cost");
     let _ = std::fs::remove_dir_all(&folder);
     let hello = write_crate(&root, &folder.join("hello"), HELLO)?;
@@ -51,7 +52,11 @@ fn measure() -> Result<(), String> {
         let (with, _) = build(&kernels, &folder.join("target"), profile)?;
         let binary = |package: &str| folder.join("target").join(name).join(package);
         let code = code_bytes(&binary("kernels"))? as f64 - code_bytes(&binary("empty"))? as f64;
-        println!("100 kernels, {name}: {:.1} s more, {:.2} MiB of code more", with - without, code / 1048576.0);
+        println!(
+            "100 kernels, {name}: {:.1} s more, {:.2} MiB of code more",
+            with - without,
+            code / 1048576.0
+        );
     }
     Ok(())
 }
@@ -68,7 +73,10 @@ fn many_kernels(count: usize) -> String {
             3 => format!("(x - x.mean(N)) * (x.var(N) + {k}.0).rsqrt()"),
             _ => format!("((x * {k}.0).tanh() * 0.5 + x).max(0.0)"),
         };
-        let _ = writeln!(block, "    #[kernel]\n    pub fn k{k}<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> {{ {body} }}");
+        let _ = writeln!(
+            block,
+            "    #[kernel]\n    pub fn k{k}<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> {{ {body} }}"
+        );
         let _ = writeln!(calls, "    x = k{k}(&x)?;");
     }
     format!(
@@ -84,7 +92,9 @@ fn write_crate(root: &Path, folder: &Path, main: &str) -> Result<PathBuf, String
         "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\nfuse = {{ package = \
          \"fuse-kernels\", path = {root:?} }}\n\n[workspace]\n"
     );
-    let write = |path: PathBuf, text: &str| std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()));
+    let write = |path: PathBuf, text: &str| {
+        std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
+    };
     std::fs::create_dir_all(folder.join("src")).map_err(|e| e.to_string())?;
     write(folder.join("Cargo.toml"), &manifest)?;
     write(folder.join("src/main.rs"), main)?;

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
 
 mod bless;
+mod build_cost;
 mod ulp;
 mod vectors;
 
@@ -12,6 +13,7 @@ usage: cargo xtask <task>
 
 tasks:
   bless [TEST…]                            rewrites the files that the tests compare with: plans, errors of the compiler
+  build-cost                               what the macro costs a user's build: seconds, crates, bytes of code
   ulp [--stride N] [--threads N] [NAME…]   the error of every f32 function of the runtime over all inputs
   vectors                                  whether loops over the functions are vector code";
 
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     match task.as_deref() {
         Some("bless") => bless::run(&rest),
+        Some("build-cost") => build_cost::run(),
         Some("ulp") => ulp::run(&rest),
         Some("vectors") => vectors::run(),
         _ => {
