@@ -70,6 +70,9 @@ fuse! {
     }
 
     #[kernel]
+    fn copies_of_numbers(x: Tensor<bool>, y: Tensor<f32>) -> (Tensor<bool>, Tensor<f32>) { (x, y) }
+
+    #[kernel]
     fn decay<M, N>(p: &mut Tensor<f32, M, N>, g: Tensor<f32, N>) { *p -= g * p; }
 
     #[reduce(identity = (0.0, f32::NEG_INFINITY))]
@@ -125,6 +128,17 @@ verify_at_edges! {
     in_place: decay("N", "M");
     reductions_of_pairs: reduced_pairs("N", "M");
     reductions_of_many_pairs: reduced_pairs("M", "N");
+}
+
+#[test]
+fn numbers_are_copied() -> Result<(), Error> {
+    let device = Device::cpu();
+    for flag in [true, false] {
+        let (x, y) = copies_of_numbers(&Tensor::scalar(flag, &device)?, &Tensor::scalar(1.5, &device)?)?;
+        assert_eq!((x.item()?, y.item()?), (flag, 1.5));
+    }
+    copies_of_numbers::verify().run()?;
+    Ok(())
 }
 
 fn numbers<const R: usize>(shape: [usize; R]) -> Result<Tensor<f32, R>, Error> {

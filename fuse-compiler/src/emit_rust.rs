@@ -87,19 +87,15 @@ fn emit_versions(
     let body = format_ident!("{name}_body");
     let (baseline, avx2, avx512) =
         (format_ident!("{name}_baseline"), format_ident!("{name}_avx2"), format_ident!("{name}_avx512"));
-    let allow = lint_allowances();
     let fused = call(quote!(#body::<true>));
     // NEON, the baseline of AArch64, has fused multiply-add.
     let base = call(quote!(#body::<{ cfg!(target_arch = "aarch64") }>));
     quote! {
-        #allow
         fn #baseline(t: &mut #private::Tile<'_>) { #base }
         #[cfg(target_arch = "x86_64")]
-        #allow
         #[target_feature(enable = "avx2,fma,f16c")]
         fn #avx2(t: &mut #private::Tile<'_>) { #fused }
         #[cfg(target_arch = "x86_64")]
-        #allow
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
         fn #avx512(t: &mut #private::Tile<'_>) { #fused }
     }

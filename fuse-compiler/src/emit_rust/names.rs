@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Span};
 use std::collections::{HashMap, HashSet};
 
 /// Names that generated code uses for itself.
-const TAKEN: [&str; 8] = ["len", "i", "j", "n", "start", "t", "fault", "a"];
+const TAKEN: [&str; 7] = ["len", "i", "j", "n", "start", "t", "fault"];
 
 /// The names of one generated function.
 #[derive(Default)]

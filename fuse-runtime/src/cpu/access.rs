@@ -87,6 +87,11 @@ impl Access {
         [or_zero(c, block.c), or_zero(a, block.a), or_zero(b, block.b), block.a_len, block.b_len]
     }
 
+    /// Whether all positions are one element.
+    pub(crate) fn is_still(&self) -> bool {
+        self.depends == [false; 3]
+    }
+
     /// Whether other rows are other elements.
     pub(crate) fn moves_down(&self) -> bool {
         self.depends[1]

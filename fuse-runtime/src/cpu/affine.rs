@@ -9,7 +9,7 @@ use fuse_ir::id::{AxisId, ParamId};
 use fuse_ir::index_map::IndexExpr;
 
 /// The most dimensions of a domain, parts of divided axes included.
-pub(crate) const MAX_DIMS: usize = 12;
+pub(crate) const MAX_DIMS: usize = 16;
 
 /// `base + Σ strides[k] · index[k]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 use super::bindings::{Bindings, CpuFault};
 use super::geometry::{Block, Orientation};
 use super::launch::{Launch, LaunchBuffers};
-use super::prepare::GroupExec;
+use super::prepare::{GroupExec, PassExec};
 use super::reduce::{Components, MAX_COMPONENTS};
 use super::worker::{OuterBlock, Shared, Worker};
 use fuse_ir::dtype::{DType, Value};
@@ -163,6 +163,7 @@ fn run_plain(launch: &Launch<'_>) {
     let (g, steps) = (&launch.geometry, launch.steps);
     let (tiles_a, tiles_b) = (g.a.div_ceil(steps.a), g.b.div_ceil(steps.b));
     let tasks = g.c * tiles_a * tiles_b;
+    run_once(launch);
     run_tasks(launch, false, work(launch, g.c * g.a * g.b), tasks, |worker, task| {
         let (rest, b) = (task / tiles_b, task % tiles_b * steps.b);
         let (c, a) = (rest / tiles_a, rest % tiles_a * steps.a);
@@ -173,6 +174,22 @@ fn run_plain(launch: &Launch<'_>) {
             }
         }
     });
+}
+
+/// What a plain group computes and stores once: values that all positions share.
+fn run_once(launch: &Launch<'_>) {
+    let exec = launch.exec;
+    let once = |p: &PassExec| !p.epilogue.is_empty() || !p.outer_stores.is_empty();
+    if exec.prologue.is_empty() && !exec.passes.iter().any(once) {
+        return;
+    }
+    let mut worker = Worker::new(launch, false);
+    worker.enter(OuterBlock { c: 0, start: 0, len: 1 }, None);
+    worker.run_prologue();
+    for p in 0..exec.passes.len() {
+        worker.run_epilogue(p);
+    }
+    worker.finish();
 }
 
 fn run_reduction(launch: &Launch<'_>) {

@@ -1,6 +1,6 @@
 //! What is computed once for a kernel: its stages, their functions, and everything that does not depend on sizes.
 
-use super::affine::collect_cuts;
+use super::affine::{MAX_DIMS, collect_cuts};
 use super::bindings::{Bindings, CpuFault};
 use super::instruction_set::InstructionSet;
 use super::parallel::run_parts;
@@ -248,6 +248,13 @@ impl GroupExec {
         }
         for store in &group.stores {
             store.indices.iter().for_each(|(_, e)| collect_cuts(e, &mut cuts));
+        }
+        // A launch has nowhere to report this, so it is refused here, before the first.
+        let dims = group.outer.len() + group.reduced.len() + cuts.len();
+        if dims > MAX_DIMS {
+            return Err(error(format!(
+                "its axes and their parts are {dims}, at most {MAX_DIMS} are supported"
+            )));
         }
         let all = || (0..group.values.len()).map(ValueId::from_index);
         let expanded = all().filter(|v| builder.is_expanded(*v, &stages, &passes)).collect();

@@ -12,8 +12,19 @@ use super::tile::{Slot, StageFn, Tile};
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::graph::Reducer;
 use fuse_ir::schedule::LANES;
+use std::cell::Cell;
 
 pub(crate) use builtin::BuiltinFns;
+
+thread_local! {
+    /// Whether a user's combiner has faulted on this thread since it was last asked.
+    static FAULTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a user's combiner has faulted on this thread since the last call.
+pub(crate) fn take_combiner_fault() -> bool {
+    FAULTED.take()
+}
 
 /// The most components of a reduction, positions of `ArgMax` included.
 pub(crate) const MAX_COMPONENTS: usize = 8;
@@ -174,6 +185,9 @@ impl ReduceExec {
                     let mut fault = [usize::MAX];
                     let mut tile = Tile::new(len, &inputs[..n], &mut outputs[..n], &[], &mut fault);
                     combiner(&mut tile);
+                    if fault[0] != usize::MAX {
+                        FAULTED.set(true);
+                    }
                 }
             }
         }

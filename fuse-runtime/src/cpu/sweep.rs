@@ -3,7 +3,7 @@
 use super::access::AccessKind;
 use super::geometry::{Block, Orientation};
 use super::prepare::{PassReduction, PassScan, Source};
-use super::reduce::{Components, ReduceExec, Step};
+use super::reduce::{Components, ReduceExec, Step, take_combiner_fault};
 use super::scan::{scan_columns, scan_rows};
 use super::scratch::{ReductionLayout, components};
 use super::worker::Worker;
@@ -82,6 +82,7 @@ impl Worker<'_> {
             if !self.is_whole_row(reduction) {
                 self.fold_lanes(p, r, reduction);
             }
+            self.report_combiner(reduction);
         }
     }
 
@@ -168,6 +169,15 @@ impl Worker<'_> {
         }
     }
 
+    /// Records a fault of a user's combiner. It belongs to no element: the position is the first in work.
+    fn report_combiner(&self, reduction: &PassReduction) {
+        if let (Step::User(_), Some((v, _))) = (&reduction.exec.step, reduction.results.first())
+            && take_combiner_fault()
+        {
+            self.record_fault(*v, &self.outer_positions(), 0, None);
+        }
+    }
+
     /// Folds the lanes of every outer position to the tops.
     fn fold_lanes(&mut self, p: usize, r: usize, reduction: &PassReduction) {
         let exec = &reduction.exec;
@@ -208,6 +218,7 @@ impl Worker<'_> {
                 }
                 copy(exec, &carry, &exec.offset(&stack, level * len), len);
             }
+            self.report_combiner(reduction);
         }
     }
 
@@ -236,6 +247,7 @@ impl Worker<'_> {
                         }
                     }
                 }
+                self.report_combiner(reduction);
                 for &(v, component) in &reduction.results {
                     let bytes = len * exec.dtypes[component].size();
                     std::ptr::copy_nonoverlapping(result[component], self.array(v), bytes);

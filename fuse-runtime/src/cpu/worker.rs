@@ -408,6 +408,11 @@ impl<'l> Worker<'l> {
         let launch = self.launch;
         let (access, f) = (launch.store(s), launch.forms());
         let (size, len) = (access.dtype.size(), block.len());
+        // One element for the whole launch: the first outer positions store it, the others would store it again.
+        let first = self.outer.c == 0 && self.outer.start == 0;
+        if !first && access.kind == AccessKind::Memory && access.is_still() {
+            return;
+        }
         let is_narrow = access.dtype.is_narrow_float();
         let raw = self.at(self.state.layout.raw);
         // SAFETY: the block's elements are the launch's to write, and tiles hold a block.
@@ -451,7 +456,7 @@ impl<'l> Worker<'l> {
     }
 
     /// Keeps a fault if it is the first in the order of the domain.
-    fn record_fault(&self, v: ValueId, block: &Block, j: usize, index: Option<(i64, i64)>) {
+    pub(crate) fn record_fault(&self, v: ValueId, block: &Block, j: usize, index: Option<(i64, i64)>) {
         let launch = self.launch;
         let group = &launch.exec.group;
         let indices = launch.geometry.indices(&launch.domain, block, j);

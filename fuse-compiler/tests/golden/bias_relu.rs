@@ -1,0 +1,57 @@
+#[doc = " `bias_relu`, g0 sweep0"]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery,
+    dead_code,
+    non_snake_case,
+    unused_assignments,
+    unused_braces,
+    unused_mut,
+    unused_parens,
+    unused_variables,
+    reason = "generated code"
+)]
+#[inline(always)]
+fn g0_sweep0_body<const F: bool>(len: usize, x: &[f32], bias: &[f32], slope: f32, x5_out: &mut [f32]) {
+    let x = &x[..len];
+    let bias = &bias[..len];
+    let x5_out = &mut x5_out[..len];
+    for i in 0..len {
+        let x = x[i];
+        let bias = bias[i];
+        let x2: f32 = x + bias;
+        let x4: f32 = x2 * slope;
+        let x5: f32 = ::fuse::__private::math::max_rust(x2, x4);
+        x5_out[i] = x5;
+    }
+}
+fn g0_sweep0_baseline(t: &mut ::fuse::__private::Tile<'_>) {
+    g0_sweep0_body::<{ cfg!(target_arch = "aarch64") }>(
+        t.len(),
+        t.input(0),
+        t.input(1),
+        t.scalar(0),
+        t.output(0),
+    );
+}
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn g0_sweep0_avx2(t: &mut ::fuse::__private::Tile<'_>) {
+    g0_sweep0_body::<true>(t.len(), t.input(0), t.input(1), t.scalar(0), t.output(0));
+}
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+fn g0_sweep0_avx512(t: &mut ::fuse::__private::Tile<'_>) {
+    g0_sweep0_body::<true>(t.len(), t.input(0), t.input(1), t.scalar(0), t.output(0));
+}
+pub static GROUPS: &[::fuse::__private::GroupFns] = &[::fuse::__private::GroupFns {
+    stages: &[::fuse::__private::StageFns {
+        baseline: g0_sweep0_baseline,
+        #[cfg(target_arch = "x86_64")]
+        avx2: g0_sweep0_avx2,
+        #[cfg(target_arch = "x86_64")]
+        avx512: g0_sweep0_avx512,
+    }],
+    combiners: &[],
+}];
