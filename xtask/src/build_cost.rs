@@ -22,7 +22,7 @@ fn main() -> Result<(), fuse::Error> {
 ";
 
 /// Measures and prints.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     match measure() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -366,7 +366,8 @@ pub fn count_live_values(target: &Target, group: &ScheduledGroup) -> u32 {
 pub fn count_code(kernel: &Kernel, group: &ScheduledGroup) -> u32 {
     let size = |v: &ValueId| match &group.value(*v).op {
         BodyOp::Map { function, .. } => map_operations(kernel, *function).clamp(1, 64) as u32,
-        _ => 1,
+        BodyOp::Load(_) | BodyOp::Reduce { .. } | BodyOp::CumSum { .. } => 1,
+        BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => 0,
     };
     let sweeps = group.passes.iter().flat_map(|p| p.values.iter().chain(&p.epilogue));
     group.prologue.iter().chain(sweeps).map(size).sum()

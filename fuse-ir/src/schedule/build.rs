@@ -125,6 +125,8 @@ struct Builder<'a> {
     depth: u32,
 }
 
+/// Values of a body, constants and loads included, for each operation that fits a launch.
+const VALUES_PER_OPERATION: usize = 4;
 /// Deeper chains are cut rather than walked: the stack of a compiler thread is finite.
 const MAX_DEPTH: u32 = 600;
 
@@ -428,8 +430,10 @@ impl Builder<'_> {
         if let Some(value) = known {
             return Ok(value);
         }
-        if self.depth > MAX_DEPTH || self.body.values.len() > self.context.code_size as usize {
-            let because = format!("the body would have more than {} values", self.context.code_size);
+        // Loads and constants are values too; the limit on the code counts operations, and is the caller's.
+        let limit = VALUES_PER_OPERATION * self.context.code_size as usize;
+        if self.depth > MAX_DEPTH || self.body.values.len() > limit {
+            let because = format!("the body would have more than {limit} values");
             return self.refuse(Refusal::CodeSize, id, because);
         }
         self.depth += 1;
