@@ -75,6 +75,22 @@ fuse! {
     #[kernel]
     fn decay<M, N>(p: &mut Tensor<f32, M, N>, g: Tensor<f32, N>) { *p -= g * p; }
 
+    #[kernel]
+    fn without_axes(x: Tensor<f32>, count: &mut Tensor<i64>, s: f32) -> (Tensor<f32>, Tensor<f32>, Tensor<f16>) {
+        *count += 1;
+        (x * s + 1.0, s, x as f16)
+    }
+
+    #[kernel]
+    fn beside_one_element<N>(x: Tensor<f32>, y: Tensor<f32, N>) -> (Tensor<f32>, Tensor<f32, N>) {
+        (x + 1.0, y * x)
+    }
+
+    #[kernel]
+    fn alternate_axes<A, B, C, D>(x: Tensor<f32, A, B, C, D>) -> (Tensor<f32, B, D>, Tensor<f32, A, C>) {
+        (x.sum((A, C)), x.sum((B, D)))
+    }
+
     #[reduce(identity = (0.0, f32::NEG_INFINITY))]
     fn sum_and_largest(a: (f32, f32), b: (f32, f32)) -> (f32, f32) { (a.0 + b.0, maximum(a.1, b.1)) }
 
@@ -226,5 +242,31 @@ fn kernels_of_rank_zero_store_what_they_load() -> Result<(), Error> {
     let (p, q) = (Tensor::scalar(true, &device)?, Tensor::scalar(3.5, &device)?);
     let (same, number, twice) = pass_through(&p, &q)?;
     assert_eq!((same.item()?, number.item()?, twice.item()?), (true, 3.5, 8.0));
+    Ok(())
+}
+
+#[test]
+fn kernels_without_axes() -> Result<(), Error> {
+    let device = Device::cpu();
+    let mut count = Tensor::scalar(i64::MAX, &device)?;
+    let (scaled, s, half) = without_axes(&Tensor::scalar(3.0, &device)?, &mut count, 0.5)?;
+    assert_eq!((scaled.item()?, s.item()?, half.item()?.to_f32()), (2.5, 0.5, 3.0));
+    assert_eq!(count.item()?, i64::MIN);
+    without_axes::verify().run()?;
+    for n in [0, 1, 3] {
+        let (one, many) = beside_one_element(&Tensor::scalar(3.0, &device)?, &numbers([n])?)?;
+        assert_eq!(one.item()?, 4.0);
+        assert_eq!(many.to_vec()?, numbers([n])?.to_vec()?.iter().map(|y| y * 3.0).collect::<Vec<_>>());
+    }
+    Ok(())
+}
+
+#[test]
+fn sums_over_several_axes_of_nothing() -> Result<(), Error> {
+    for shape in [[2, 3, 0, 4], [0, 3, 2, 4], [2, 0, 3, 2], [2, 3, 4, 0], [0, 0, 2, 3], [0, 0, 0, 0]] {
+        let (b_d, a_c) = alternate_axes(&numbers(shape)?)?;
+        assert_eq!(bits(&b_d)?, vec![0; shape[1] * shape[3]], "{shape:?}");
+        assert_eq!(bits(&a_c)?, vec![0; shape[0] * shape[2]], "{shape:?}");
+    }
     Ok(())
 }

@@ -8,18 +8,22 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use syn::braced;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
 
 /// Takes the tokens of a block and gives its items. Mistakes are reported; an item that cannot be understood at all is
 /// left out, so that the others are still checked.
 pub fn parse_block(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Block {
     let mut items = Vec::new();
-    let mut rest: Vec<TokenTree> = tokens.into_iter().collect();
+    let mut rest = flatten_invisible_groups(tokens);
     while !rest.is_empty() {
         let end = find_item_end(&rest);
         let after = rest.split_off(end);
         let tokens = std::mem::replace(&mut rest, after);
         match read_item(&tokens) {
-            Ok(item) => items.extend(parse_item(item, diagnostics)),
+            Ok(mut item) => {
+                UngroupTypes.visit_item_mut(&mut item);
+                items.extend(parse_item(item, diagnostics));
+            }
             Err(_) if !is_item(&tokens) => {
                 let place = Place { start: tokens[0].span(), end: tokens[tokens.len() - 1].span() };
                 diagnostics.report(messages::item_not_supported(place));
@@ -31,6 +35,34 @@ pub fn parse_block(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Block 
         }
     }
     Block { items: report_duplicates(items, diagnostics) }
+}
+
+/// The tokens, with what a `macro_rules!` variable stands for in the place of the group without delimiters that it is
+/// put into. Only here, between and within items but not within their bodies, where no operator binds stronger.
+fn flatten_invisible_groups(tokens: TokenStream) -> Vec<TokenTree> {
+    let mut flat = Vec::new();
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
+                flat.extend(flatten_invisible_groups(group.stream()));
+            }
+            other => flat.push(other),
+        }
+    }
+    flat
+}
+
+/// Takes types out of the groups that a macro's variable (`$t:ty`) puts them into, so that nothing later has to look
+/// through them.
+struct UngroupTypes;
+
+impl VisitMut for UngroupTypes {
+    fn visit_type_mut(&mut self, ty: &mut syn::Type) {
+        while let syn::Type::Group(group) = ty {
+            *ty = (*group.elem).clone();
+        }
+        visit_mut::visit_type_mut(self, ty);
+    }
 }
 
 /// One item. Its tokens are put into braces, since syn places an error at the end of its input at the closing one.

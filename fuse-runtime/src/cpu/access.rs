@@ -287,7 +287,8 @@ pub(crate) fn fill_form(g: &Geometry, form: &Form, block: &Block, tile: &mut [i6
 fn for_each_run(g: &Geometry, start: usize, len: usize, mut run: impl FnMut(usize, usize)) {
     let dims = g.b_dims();
     let extent = match (dims.clone().last(), dims.len()) {
-        (Some(last), 2..) => g.extents[last],
+        // Outer positions are a block at the start of what is reduced, even where that is empty.
+        (Some(last), 2..) => g.extents[last].max(1),
         _ => return run(0, len),
     };
     let mut done = 0;
