@@ -220,3 +220,30 @@ fn threads_share_a_kernel() -> Result<(), Error> {
         threads.into_iter().try_for_each(|t| t.join().expect("no panic").map(|y| assert_eq!(y, want)))
     })
 }
+
+macro_rules! scaled_and_counted {
+    ($kernel:ident, $op:ident, $t:ty, $scale:expr, $n:ident, $vis:vis, $y:ident $body:block) => {
+        fuse! {
+            #[op]
+            fn $op($y: $t) -> $t $body
+
+            #[kernel(test)]
+            $vis fn $kernel<$n, M>(x: Tensor<$t, $n>, m: Axis<M>, s: $t) -> (Tensor<$t, $n>, Tensor<$t, M>) {
+                let scaled: Tensor<$t, $n> = $op(x) * $scale;
+                (scaled, index(M) as $t + s)
+            }
+        }
+    };
+}
+
+scaled_and_counted!(floats_of_a_macro, next_float, f32, 1.0 + 1.0, N, pub(crate), y { y + 1.0 });
+scaled_and_counted!(integers_of_a_macro, next_integer, i64, 3 + 4, K, , y { y + 1 });
+
+#[test]
+fn blocks_in_macro_rules() -> Result<(), Error> {
+    let (scaled, counted) = floats_of_a_macro(&Tensor::from_vec(vec![1.0, 2.0], [2], &cpu())?, 2, 0.5)?;
+    assert_eq!((scaled.to_vec()?, counted.to_vec()?), (vec![4.0, 6.0], vec![0.5, 1.5]));
+    let (scaled, counted) = integers_of_a_macro(&Tensor::from_vec(vec![1, 2], [2], &cpu())?, 2, 5)?;
+    assert_eq!((scaled.to_vec()?, counted.to_vec()?), (vec![14, 21], vec![5, 6]));
+    Ok(())
+}

@@ -114,7 +114,7 @@ impl Access {
         let dims = f.geometry.b_dims();
         let Some(last) = dims.last() else { return false };
         let extent = f.geometry.extents[last];
-        f.forms[self.form].strides[last] == 1 && block.b % extent + block.b_len <= extent
+        f.forms[self.form].strides[last] == 1 && block.b % extent.max(1) + block.b_len <= extent
     }
 
     /// The rows of the block if each lies in one run of stride 1: the offset of the first, and from one to the next.
