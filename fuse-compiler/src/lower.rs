@@ -1,8 +1,8 @@
 //! Tensor functions to graphs: names, axes and dtypes are resolved, composites inlined.
 //!
 //! One [`Kernel`] for each kernel of the block and, if its dtypes are generic, for each instance. Composites are checked
-//! on their own too, so that one nobody calls has its errors reported. The files follow the language: [`signature`]
-//! makes axes and parameters, [`statement`] and [`expr`] walk a body, the others lower one kind of expression each.
+//! on their own too, so that one nobody calls has its errors reported. The files follow the language: `signature`
+//! makes axes and parameters, `statement` and `expr` walk a body, the others lower one kind of expression each.
 
 mod arguments;
 mod axis;
