@@ -92,6 +92,16 @@ impl Access {
         self.depends == [false; 3]
     }
 
+    /// The one stride along a row, if it has one.
+    pub(crate) fn row_run(&self) -> Option<i64> {
+        self.b_stride
+    }
+
+    /// Whether other columns are other elements.
+    pub(crate) fn moves_along(&self) -> bool {
+        self.depends[2]
+    }
+
     /// Whether other rows are other elements.
     pub(crate) fn moves_down(&self) -> bool {
         self.depends[1]

@@ -3,12 +3,12 @@
 //! Every expression is evaluated for a whole tile at a time into i64, then elements are fetched one by one.
 
 use super::access::fill_form;
-use super::affine::CallEnv;
-use super::gather::gather;
+use super::affine::{CallEnv, Form};
+use super::gather::{Rectangle, gather};
 use super::geometry::Block;
 use super::launch::Launch;
 use fuse_ir::dtype::DType;
-use fuse_ir::id::{AxisId, ValueId};
+use fuse_ir::id::ValueId;
 use fuse_ir::index_map::{Bound, IndexExpr};
 
 /// Tiles of indices, kept between uses.
@@ -89,20 +89,21 @@ impl Evaluation<'_> {
         tiles.give(other);
     }
 
-    /// The offsets in elements of a buffer read or written at these positions.
-    pub(crate) fn offsets(
+    /// The offsets in elements of a buffer read or written at these positions: the affine part, and the other indices
+    /// with their strides.
+    pub(crate) fn offsets<'e>(
         &self,
-        indices: &[(AxisId, IndexExpr)],
-        strides: &[isize],
+        affine: &Form,
+        others: impl Iterator<Item = (&'e IndexExpr, isize)>,
         tiles: &mut IndexTiles,
         out: &mut [i64],
     ) {
-        out.fill(0);
+        fill_form(&self.launch.geometry, affine, &self.block, out);
         let mut index = tiles.take(out.len());
-        for ((_, expr), stride) in indices.iter().zip(strides) {
+        for (expr, stride) in others {
             self.eval(expr, tiles, &mut index);
             for (x, i) in out.iter_mut().zip(&index) {
-                *x = x.wrapping_add(i.wrapping_mul(*stride as i64));
+                *x = x.wrapping_add(i.wrapping_mul(stride as i64));
             }
         }
         tiles.give(index);
@@ -155,13 +156,41 @@ pub(crate) unsafe fn fetch(size: usize, data: *const u8, offsets: &[i64], holds:
     }
 }
 
+/// Fetches runs of elements that begin at these offsets where the bounds hold, zeros elsewhere. `run` is the length and
+/// the stride.
+///
+/// # Safety
+/// The elements of every run whose bounds hold are readable; `to` has room for all runs.
+pub(crate) unsafe fn fetch_runs(
+    size: usize,
+    data: *const u8,
+    offsets: &[i64],
+    holds: &[bool],
+    run: (usize, i64),
+    to: *mut u8,
+) {
+    let (len, stride) = run;
+    let shape = Rectangle { rows: 1, columns: len, row_stride: 0, column_stride: stride };
+    for (row, (at, h)) in offsets.iter().zip(holds).enumerate() {
+        // SAFETY: by the contract; zero bytes are zero of every dtype.
+        unsafe {
+            let to = to.add(row * len * size);
+            if *h {
+                gather(size, data.offset(*at as isize * size as isize), to, shape);
+            } else {
+                std::ptr::write_bytes(to, 0, len * size);
+            }
+        }
+    }
+}
+
 /// Stores elements at these offsets.
 ///
 /// # Safety
 /// The element at every offset is writable; `from` has as many elements.
 pub(crate) unsafe fn put(size: usize, data: *mut u8, offsets: &[i64], from: *const u8) {
     for (j, at) in offsets.iter().enumerate() {
-        let shape = super::gather::Rectangle { rows: 1, columns: 1, row_stride: 0, column_stride: 1 };
+        let shape = Rectangle { rows: 1, columns: 1, row_stride: 0, column_stride: 1 };
         // SAFETY: by the contract.
         unsafe { gather(size, from.add(j * size), data.offset(*at as isize * size as isize), shape) };
     }

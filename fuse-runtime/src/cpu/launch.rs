@@ -22,6 +22,10 @@ pub(crate) struct LaunchBuffers {
     direct: Vec<bool>,
     loads: Vec<usize>,
     axis_forms: Vec<(AxisId, usize)>,
+    /// Of general operands the indices that are not affine: operand and layout axis. The form has the others.
+    general: Vec<(usize, usize)>,
+    /// Whether a general operand is one run of memory, or none, along side `b`.
+    along: Vec<bool>,
     scalars: Vec<Value>,
     scalar_starts: Vec<usize>,
     uniform: Vec<(ValueId, Value)>,
@@ -161,9 +165,10 @@ impl<'a> Launch<'a> {
         b.stores.clear();
         b.loads.clear();
         b.axis_forms.clear();
+        b.general.clear();
         b.uniform.clear();
-        for operand in &self.exec.group.operands {
-            let access = self.operand_access(operand, &mut b);
+        for (k, operand) in self.exec.group.operands.iter().enumerate() {
+            let access = self.operand_access(k, operand, &mut b);
             if access.kind == AccessKind::Memory {
                 b.loads.push(access.form);
             }
@@ -182,7 +187,7 @@ impl<'a> Launch<'a> {
         self.buffers = b;
     }
 
-    fn operand_access(&self, operand: &Operand, b: &mut LaunchBuffers) -> Access {
+    fn operand_access(&self, index: usize, operand: &Operand, b: &mut LaunchBuffers) -> Access {
         let general = |b: &mut LaunchBuffers, data, dtype| {
             let mut exprs = Vec::new();
             operand.for_each_expr(|e| exprs.push(e.clone()));
@@ -199,7 +204,16 @@ impl<'a> Launch<'a> {
                         let k = push_form(b, form, 0);
                         Access::new(AccessKind::Memory, buffer.data, *dtype, k, bounds)
                     }
-                    _ => general(b, buffer.data, *dtype),
+                    _ => {
+                        let access = general(b, buffer.data, *dtype);
+                        for (k, ((_, expr), &stride)) in map.indices.iter().zip(buffer.strides).enumerate() {
+                            match self.domain.affine(expr, self.env) {
+                                Some(form) => b.forms[access.form].add_scaled(&form, stride as i64),
+                                None => b.general.push((index, k)),
+                            }
+                        }
+                        access
+                    }
                 }
             }
             Operand::Index(expr) => match self.domain.affine(expr, self.env) {
@@ -278,6 +292,54 @@ impl<'a> Launch<'a> {
         for access in b.accesses.iter_mut().chain(&mut b.stores) {
             access.resolve(f);
         }
+        self.buffers.along.clear();
+        if !self.buffers.general.is_empty() {
+            let along: Vec<bool> =
+                (0..self.exec.group.operands.len()).map(|k| self.lies_along_memory(k)).collect();
+            self.buffers.along = along;
+        }
+    }
+
+    /// Whether a general operand has, for each row of a block, one place in memory from which the row is a run: its
+    /// indices that are not affine, and its bounds, are the same along `b`.
+    fn lies_along_memory(&self, k: usize) -> bool {
+        let access = self.access(k);
+        if access.kind != AccessKind::General || access.row_run().is_none() {
+            return false;
+        }
+        let Operand::Buffer { map, .. } = &self.exec.group.operands[k] else { return false };
+        let moves = |axis: AxisId| {
+            let form = self.axis_form(axis);
+            form.is_none_or(|f| f.strides[self.geometry.b_dims()].iter().any(|&s| s != 0))
+        };
+        let still = |expr: &IndexExpr| {
+            let mut still = true;
+            expr.for_each_leaf(&mut |leaf| {
+                still &= match leaf {
+                    IndexExpr::Index(axis) => !moves(*axis),
+                    IndexExpr::Indirect(node) => self.operand_of(ValueId(node.0)).is_some_and(|index| {
+                        let access = self.access(index);
+                        access.kind == AccessKind::Memory && !access.moves_along()
+                    }),
+                    IndexExpr::Const(_) | IndexExpr::Extent(_) | IndexExpr::Param(_) => true,
+                    IndexExpr::Add(..) | IndexExpr::Sub(..) | IndexExpr::Mul(..) => true,
+                    IndexExpr::FloorDiv(..) | IndexExpr::Mod(..) => true,
+                };
+            });
+            still
+        };
+        self.general_indices(k).all(|axis| still(&map.indices[axis].1))
+            && map.bounds.iter().all(|bound| still(&bound.expr))
+    }
+
+    /// The layout axes of a general operand whose index is not affine.
+    pub(crate) fn general_indices(&self, operand: usize) -> impl Iterator<Item = usize> {
+        self.buffers.general.iter().filter(move |(k, _)| *k == operand).map(|(_, axis)| *axis)
+    }
+
+    /// Whether the rows of a general operand are runs of memory.
+    pub(crate) fn is_along_memory(&self, operand: usize) -> bool {
+        self.buffers.along.get(operand).copied().unwrap_or(false)
     }
 
     fn choose_steps(&mut self) {

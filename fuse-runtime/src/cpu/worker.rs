@@ -1,8 +1,9 @@
 //! One thread at a block: operands become tiles, stages run over them, results go to memory.
 
 use super::access::{AccessKind, NO_TILE, TileKey, expand, narrow, widen};
+use super::affine::Form;
 use super::bindings::CpuFault;
-use super::general::{Evaluation, IndexTiles, fetch, put};
+use super::general::{Evaluation, IndexTiles, fetch, fetch_runs, put};
 use super::geometry::{Block, Orientation};
 use super::launch::Launch;
 use super::prefetch::Prefetch;
@@ -263,6 +264,9 @@ impl<'l> Worker<'l> {
         raw: *mut u8,
     ) {
         let launch = self.launch;
+        let (rows, whole) = (launch.is_along_memory(operand), block);
+        // Where a row is a run of memory only its beginning is evaluated.
+        let block = &if rows { Block { b_len: 1, ..*block } } else { *block };
         let reads: Vec<(ValueId, *const u8, DType)> = launch.exec.group.operands[operand]
             .reads()
             .into_iter()
@@ -286,13 +290,23 @@ impl<'l> Worker<'l> {
                 let mut holds = vec![true; len];
                 evaluation.test_bounds(&map.bounds, tiles, &mut holds, |_, _, _| {});
                 let mut offsets = tiles.take(len);
-                evaluation.offsets(&map.indices, buffer.strides, tiles, &mut offsets);
+                let access = launch.access(operand);
+                let form = &launch.forms().forms[access.form];
+                let axes = || launch.general_indices(operand);
+                let parts = axes().map(|k| (&map.indices[k].1, buffer.strides.get(k).copied().unwrap_or(0)));
+                evaluation.offsets(form, parts, tiles, &mut offsets);
                 let is_narrow = dtype.is_narrow_float();
-                // SAFETY: where the bounds hold the element may be read.
+                let place = if is_narrow { raw } else { to };
+                // SAFETY: where the bounds hold the element, or the run that begins with it, may be read.
                 unsafe {
-                    fetch(dtype.size(), buffer.data, &offsets, &holds, if is_narrow { raw } else { to });
+                    if rows {
+                        let run = (whole.b_len, access.row_run().unwrap_or(0));
+                        fetch_runs(dtype.size(), buffer.data, &offsets, &holds, run, place);
+                    } else {
+                        fetch(dtype.size(), buffer.data, &offsets, &holds, place);
+                    }
                     if is_narrow {
-                        widen(*dtype, raw, to, len);
+                        widen(*dtype, raw, to, whole.len());
                     }
                 }
                 tiles.give(offsets);
@@ -429,7 +443,8 @@ impl<'l> Worker<'l> {
                 let store = &launch.exec.group.stores[s];
                 let mut offsets = self.state.index_tiles.take(len);
                 let strides = launch.buffer(store.buffer).strides;
-                evaluation.offsets(&store.indices, strides, &mut self.state.index_tiles, &mut offsets);
+                let parts = store.indices.iter().map(|(_, e)| e).zip(strides.iter().copied());
+                evaluation.offsets(&Form::default(), parts, &mut self.state.index_tiles, &mut offsets);
                 put(size, access.data, &offsets, from);
                 self.state.index_tiles.give(offsets);
                 return;
