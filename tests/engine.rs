@@ -270,3 +270,23 @@ fn sums_over_several_axes_of_nothing() -> Result<(), Error> {
     }
     Ok(())
 }
+
+fuse! {
+    #[kernel]
+    fn unchanged<N>(x: Tensor<f8e5m2, N>) -> (Tensor<f8e5m2, N>, Tensor<f8e5m2, N>) { (x, x.reverse(N)) }
+}
+
+#[test]
+fn infinities_of_f8e5m2_stay_where_no_cast_is_written() -> Result<(), Error> {
+    let bits: Vec<u8> = (0..=255).collect();
+    let data: Vec<fuse::F8E5M2> = bits.iter().map(|&b| fuse::F8E5M2::from_bits(b)).collect();
+    let (same, reversed) = unchanged(&Tensor::from_vec(data, [256], &Device::cpu())?)?;
+    // Of the NaNs only the kind is kept.
+    let class = |b: u8| if b & 0x7f > 0x7c { 0x7f } else { b };
+    let got = |x: Tensor<fuse::F8E5M2, 1>| -> Result<Vec<u8>, Error> {
+        Ok(x.to_vec()?.into_iter().map(|x| class(x.to_bits())).collect())
+    };
+    assert_eq!(got(same)?, bits.iter().map(|&b| class(b)).collect::<Vec<_>>());
+    assert_eq!(got(reversed)?, bits.iter().rev().map(|&b| class(b)).collect::<Vec<_>>());
+    Ok(())
+}

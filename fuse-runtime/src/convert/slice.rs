@@ -64,8 +64,11 @@ convert_slices! {
     narrow_f8e4m3: f32 => F8E4M3, |x| F8E4M3::from_f32(x);
     #[doc = "Widens f8e5m2 to f32, exactly."]
     widen_f8e5m2: F8E5M2 => f32, |x| x.to_f32();
-    #[doc = "Rounds f32 to f8e5m2, ties to even, saturating."]
-    narrow_f8e5m2: f32 => F8E5M2, |x| F8E5M2::from_f32(x);
+    #[doc = "Rounds f32 to f8e5m2 as a cast does; but infinities, which only loads bring here, stay."]
+    narrow_f8e5m2: f32 => F8E5M2, |x| {
+        let infinity = 0x7c | (x.to_bits() >> 24) as u8 & 0x80;
+        F8E5M2::from_bits(if x.is_infinite() { infinity } else { F8E5M2::from_f32(x).to_bits() })
+    };
 }
 
 /// Widens f16 to f32, exactly.
