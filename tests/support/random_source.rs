@@ -112,12 +112,12 @@ pub(crate) fn generate(seed: u64) -> Program {
     let mut program = Program { seed, values: Vec::new(), results: Vec::new() };
     // Every axis has a shape to come from.
     let order = shuffled(&mut rng, &AXES);
-    program.parameter(&mut rng, "f32", order);
+    program.parameter("f32", order);
     for _ in 0..rng.below(4) {
         let dtype = rng.pick(&["f32", "f32", "f32", "f16", "bf16", "f64", "i32", "i64", "u8", "i8", "bool"]);
         let axes: Vec<&str> = AXES.into_iter().filter(|_| rng.chance(60)).collect();
         let axes = shuffled(&mut rng, &axes);
-        program.parameter(&mut rng, dtype, axes);
+        program.parameter(dtype, axes);
     }
     for _ in 0..3 + rng.below(12) {
         program.extend(&mut rng);
@@ -141,7 +141,7 @@ fn shuffled(rng: &mut Rng, of: &[&'static str]) -> Vec<&'static str> {
 }
 
 impl Program {
-    fn parameter(&mut self, _: &mut Rng, dtype: &'static str, order: Vec<&'static str>) {
+    fn parameter(&mut self, dtype: &'static str, order: Vec<&'static str>) {
         let name = format!("p{}", self.values.len());
         let ty = Type { dtype, axes: order.iter().copied().collect() };
         self.values.push(Value { name, ty, text: order.join(", "), uses: Vec::new(), parameter: true });
