@@ -65,3 +65,23 @@ define_id!(
     /// A fusion group; printed `g2`.
     GroupId, "g"
 );
+define_id!(
+    /// A name for a value in a kernel's text: a `let`, a register or a loop variable; printed `l0`.
+    LocalId, "l"
+);
+define_id!(
+    /// An array of registers of a kernel; printed `r0`.
+    ArrayId, "r"
+);
+define_id!(
+    /// A typed view of a kernel's shared memory; printed `s0`.
+    ViewId, "s"
+);
+define_id!(
+    /// An argument of a kernel's launch; printed `k0`.
+    ArgId, "k"
+);
+define_id!(
+    /// Something the launcher knows of the arguments; printed `c0`.
+    FactId, "c"
+);

@@ -28,5 +28,7 @@ pub mod program;
 
 pub mod interpret;
 
+pub mod kernel_ir;
+
 #[doc(hidden)]
 pub mod random;
