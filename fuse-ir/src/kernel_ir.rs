@@ -16,7 +16,8 @@
 //! [`crate::scalar::ScalarOp`] with the meaning of [`crate::eval::eval_op`]; integer division by zero gives 0 and no
 //! fault (a kernel that reports faults tests for it). Registers have compute dtypes: f32, f64, integers, bool. A value
 //! of a narrow float travels as the f32 of the same value; a cast to a narrow float rounds and stays f32. Loads widen
-//! narrow floats, exactly; stores round to nearest even by the rule of [`crate::dtype::Value::cast`] (f8 saturates).
+//! narrow floats, exactly; stores round to nearest even by the rule of [`crate::dtype::Value::cast`] (f8 saturates), but
+//! an infinity that is stored as f8e5m2 stays: only a load of f8e5m2 brings one, and no cast is written.
 //! A `let` names a value for the rest of its block. A register (`reg`) and an array of registers are declared by a
 //! statement and live to the end of its block; each execution of the declaration makes them anew. An array without a
 //! fill has undefined elements: reading one is an error. Indexes of arrays are known at compile time once the loops

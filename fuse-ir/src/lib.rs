@@ -30,5 +30,7 @@ pub mod interpret;
 
 pub mod kernel_ir;
 
+pub mod print_cuda;
+
 #[doc(hidden)]
 pub mod random;

@@ -64,7 +64,7 @@ impl fmt::Display for Kernel {
 
 impl Kernel {
     /// A size with the names of its parameters.
-    pub(super) fn size(&self, size: &Size) -> String {
+    pub(crate) fn size(&self, size: &Size) -> String {
         let two = |name: &str, a: &Size, b: &Size| format!("{name}({}, {})", self.size(a), self.size(b));
         let infix = |sign: &str, a: &Size, b: &Size| {
             let side = |s: &Size| match s {
