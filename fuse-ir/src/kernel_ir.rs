@@ -98,6 +98,8 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// What the text may be specialised on.
     pub facts: Vec<Fact>,
+    /// What must hold of the arguments, or the kernel must not be launched with them. The launcher tests it.
+    pub requires: Vec<Condition>,
     /// How many blocks and threads.
     pub geometry: Geometry,
     /// Typed views over the shared memory of a block. They may overlap: conflicts are found by byte.
@@ -173,6 +175,7 @@ pub enum Origin {
     /// A number that the shapes decide.
     Extent(Extent),
     /// The stride, in elements, of a buffer along its axis of that number in layout order; wraps if it is negative.
+    /// Along an axis of extent 1 or less the launcher passes what a contiguous buffer of the shape has.
     Stride {
         /// Which buffer.
         buffer: BufferRef,

@@ -30,6 +30,8 @@ pub mod interpret;
 
 pub mod kernel_ir;
 
+pub mod lower;
+
 pub mod print_cuda;
 
 #[doc(hidden)]

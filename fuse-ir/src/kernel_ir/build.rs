@@ -161,10 +161,17 @@ impl Builder {
         self.push(Stmt::Comment(text.replace('\n', " ")));
     }
 
-    /// `let name = value`; literals and names are given back as they are.
+    /// `let name = value`; literals and what has a name already are given back as they are.
     pub fn bind(&mut self, name: &str, value: impl Into<Expr>) -> Expr {
         let value = value.into();
-        if let Expr::Const(_) | Expr::Param(_) = value {
+        let named = match &value {
+            Expr::Const(_) | Expr::Param(_) => true,
+            Expr::Local(id) => {
+                self.kernel.locals.get(id.index()).is_some_and(|l| l.kind != LocalKind::Register)
+            }
+            _ => false,
+        };
+        if named {
             return value;
         }
         let dtype = self.dtype_of(&value);

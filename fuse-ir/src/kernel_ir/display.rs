@@ -51,6 +51,10 @@ impl fmt::Display for Kernel {
             let conditions: Vec<String> = fact.conditions.iter().map(|c| self.condition(c)).collect();
             writeln!(f, "    fact {}: {}", fact.name, conditions.join(" and "))?;
         }
+        if !self.requires.is_empty() {
+            let conditions: Vec<String> = self.requires.iter().map(|c| self.condition(c)).collect();
+            writeln!(f, "    requires {}", conditions.join(" and "))?;
+        }
         for view in &self.views {
             let (len, offset) = (self.size(&view.len), self.size(&view.offset));
             writeln!(f, "    view {}: {}[{len}] at {offset}", view.name, view.dtype)?;

@@ -97,6 +97,8 @@ impl Size {
     pub fn max(self, other: impl Into<Size>) -> Size {
         match (self, other.into()) {
             (Size::Const(a), Size::Const(b)) => Size::Const(a.max(b)),
+            (Size::Const(0), s) | (s, Size::Const(0)) => s,
+            (a, b) if a == b => a,
             (a, b) => Size::Max(Box::new(a), Box::new(b)),
         }
     }

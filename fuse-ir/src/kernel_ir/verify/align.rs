@@ -39,7 +39,7 @@ impl<'a> Alignment<'a> {
         }
     }
 
-    /// A power of two that divides the address of a memory.
+    /// A power of two that divides the address of a memory, by promises, requirements and the facts that hold.
     pub(super) fn of_memory(&self, memory: Memory, facts: &[FactId]) -> u64 {
         match memory {
             Memory::Shared(id) => {
@@ -57,7 +57,7 @@ impl<'a> Alignment<'a> {
     }
 
     fn conditions<'f>(&'f self, facts: &'f [FactId]) -> impl Iterator<Item = &'f Condition> {
-        facts.iter().flat_map(|id| &self.kernel.fact(*id).conditions)
+        facts.iter().flat_map(|id| &self.kernel.fact(*id).conditions).chain(&self.kernel.requires)
     }
 
     /// A power of two that divides an integer expression; only these survive arithmetic that wraps.

@@ -28,6 +28,9 @@ pub(super) fn check_interface(kernel: &Kernel) -> Check {
             check_condition(kernel, condition).map_err(|why| format!("fact `{}`: {why}", fact.name))?;
         }
     }
+    for condition in &kernel.requires {
+        check_condition(kernel, condition).map_err(|why| format!("requirement: {why}"))?;
+    }
     let geometry = &kernel.geometry;
     geometry.grid.iter().chain([&geometry.shared_bytes]).try_for_each(|s| check_size(kernel, s))?;
     let threads = geometry.threads();

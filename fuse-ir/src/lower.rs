@@ -1,0 +1,258 @@
+//! From a planned launch to kernels: the scalar body of each group under threads, shared memory and barriers.
+//!
+//! ```text
+//! launch of the plan          groups side by side, dispatched by block range
+//!   ├── first kernel          several variants of one group, the launcher takes the first whose requirements hold
+//!   └── second kernel         what folds the partial results of split reductions
+//! ```
+//!
+//! What is computed comes from the body, in which order reductions combine from the tree of [`crate::schedule`]; so a
+//! kernel gives the bits that every other backend gives. How it is spread over threads:
+//!
+//! - pointwise: each thread takes runs of consecutive positions, loaded as vectors where layout and alignment allow;
+//!   operands that lie across the grain come through padded tiles of shared memory;
+//! - rows: a *team* of threads owns an outer position. The 64 accumulators of a chunk are spread over the team; chunks
+//!   are spread over the teams of a block. Short rows: several teams in a warp. Otherwise: a block for each row;
+//! - columns: the lanes of a warp own 32 neighbouring outer positions, the warps share the accumulators of each;
+//! - split: a team for each chunk, partial results in scratch memory, folded by the second kernel.
+//!
+//! What several sweeps need is kept in shared memory by the thread that will read it again. What cannot be lowered is an
+//! error that says what, never a kernel that is wrong.
+
+mod interface;
+
+mod index;
+
+mod body;
+
+mod vector;
+
+mod pointwise;
+
+mod tile;
+
+mod team;
+
+mod combine;
+
+mod sweep;
+
+mod rows;
+
+mod split;
+
+mod narrow;
+
+use crate::dtype::DType;
+use crate::id::{AxisId, GroupId, NodeId};
+use crate::index_map::Extent;
+use crate::kernel_ir::{Condition, Kernel, KernelError, Size};
+use crate::program::Program;
+use crate::scalar::ScalarOp;
+use crate::schedule::{ScheduleKind, ScheduledGroup};
+use crate::target::Target;
+use body::Emitter;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+pub use narrow::fits_narrow;
+
+/// Threads of a block.
+pub(crate) const THREADS: u32 = 256;
+
+/// What the caller chooses.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LowerOptions {
+    /// Indices have 64 bits; else 32, for launches that [`fits_narrow`].
+    pub wide: bool,
+    /// Bytes of shared memory that a block may use.
+    pub shared_memory: u64,
+}
+
+impl LowerOptions {
+    /// Those for a target.
+    pub fn for_target(target: &Target, wide: bool) -> Self {
+        LowerOptions { wide, shared_memory: target.shared_memory }
+    }
+}
+
+/// What a fault in one place of a kernel is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum FaultKind {
+    /// An integer was divided by zero, by this operation or in a function.
+    DivisionByZero(Option<ScalarOp>),
+    /// A gather without a fill read out of range of the axis.
+    OutOfRange(AxisId),
+}
+
+/// A place that may fault. Its word, a u64 that starts with all bits set, is lowered to `position << 32 | index`: the
+/// least position of the domain that faulted (saturated to 32 bits) and the index that it asked for (saturated to i32).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FaultSite {
+    /// The node of the graph.
+    pub node: Option<NodeId>,
+    /// What happened.
+    pub kind: FaultKind,
+}
+
+/// A kernel with what its launcher must know.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LoweredKernel {
+    /// What runs.
+    pub kernel: Kernel,
+    /// The words behind [`crate::kernel_ir::Origin::Faults`], in order.
+    pub faults: Vec<FaultSite>,
+}
+
+/// Scratch memory of a launch: uninitialised, aligned to 16 bytes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Scratch {
+    /// How many elements.
+    pub elements: Extent,
+    /// Of which dtype.
+    pub dtype: DType,
+}
+
+/// A launch of the plan as kernels.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LoweredLaunch {
+    /// The kernels in order. Of each the first variant whose [`Kernel::requires`] hold is launched; the last requires
+    /// nothing.
+    pub steps: Vec<Vec<LoweredKernel>>,
+    /// Scratch memory by number, shared by all steps and variants.
+    pub scratch: Vec<Scratch>,
+}
+
+/// What could not be lowered.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LowerError {
+    /// There is no such launch.
+    NoLaunch(usize),
+    /// The group has something that no kernel is known for.
+    Unsupported {
+        /// Which group.
+        group: GroupId,
+        /// What, without a final full stop.
+        what: String,
+    },
+    /// The kernel that came out is wrong: a defect of the lowering.
+    Invalid(KernelError),
+}
+
+impl fmt::Display for LowerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LowerError::NoLaunch(n) => write!(f, "the plan has no launch {n}"),
+            LowerError::Unsupported { group, what } => write!(f, "{group}: {what}"),
+            LowerError::Invalid(e) => write!(f, "{e}"),
+        }
+    }
+}
+
+impl std::error::Error for LowerError {}
+
+impl From<KernelError> for LowerError {
+    fn from(e: KernelError) -> Self {
+        LowerError::Invalid(e)
+    }
+}
+
+/// One way to run a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Structure {
+    /// Pointwise over a dense domain, as one run of memory.
+    Flat,
+    /// Pointwise in tiles, operands read across the grain through shared memory.
+    Tiles,
+    /// Pointwise in runs along the last axis.
+    Runs,
+    /// Pointwise, one position after the other.
+    Scalar,
+    /// Rows of one chunk at most, several teams in a warp.
+    ShortRows {
+        /// Loads are vectors.
+        vectors: bool,
+        /// What several sweeps read stays in shared memory.
+        keep: bool,
+    },
+    /// A block for each row.
+    BlockRows {
+        /// Loads are vectors.
+        vectors: bool,
+        /// What several sweeps read stays in shared memory.
+        keep: bool,
+    },
+    /// A block for 32 columns.
+    Columns {
+        /// What several sweeps read stays in shared memory.
+        keep: bool,
+    },
+    /// The chunks of a split reduction.
+    Chunks {
+        /// Loads are vectors.
+        vectors: bool,
+        /// The lanes of a warp are neighbouring outer positions.
+        columns: bool,
+    },
+    /// The fold of its partial results.
+    Fold,
+}
+
+/// The kernels of the launch of that number.
+///
+/// # Errors
+/// What could not be lowered.
+pub fn lower_launch(
+    program: &Program,
+    launch: usize,
+    options: &LowerOptions,
+) -> Result<LoweredLaunch, LowerError> {
+    let parts = &program.plan.launches.get(launch).ok_or(LowerError::NoLaunch(launch))?.parts;
+    let mut lowered = LoweredLaunch::default();
+    let mut scratch_keys = Vec::new();
+    let steps = parts.iter().map(ScheduledGroup::launches).max().unwrap_or(0);
+    for step in 0..steps {
+        let running: Vec<&ScheduledGroup> = parts.iter().filter(|p| p.launches() > step).collect();
+        let mut variants = Vec::new();
+        for structures in choose_structures(program, &running, step) {
+            let mut emitter = Emitter::new(program, options, launch, step);
+            emitter.scratch = std::mem::take(&mut lowered.scratch);
+            emitter.scratch_keys = std::mem::take(&mut scratch_keys);
+            let mut first = Size::Const(0);
+            for (group, structure) in running.iter().zip(&structures) {
+                emitter.lower_part(group, *structure, &mut first, running.len() > 1)?;
+            }
+            emitter.builder.kernel_mut().geometry.grid[0] = first;
+            lowered.scratch = std::mem::take(&mut emitter.scratch);
+            scratch_keys = std::mem::take(&mut emitter.scratch_keys);
+            variants.push(emitter.finish()?);
+        }
+        // A variant that requires nothing makes those after it unreachable.
+        if let Some(last) = variants.iter().position(|v: &LoweredKernel| v.kernel.requires.is_empty()) {
+            variants.truncate(last + 1);
+        }
+        lowered.steps.push(variants);
+    }
+    Ok(lowered)
+}
+
+/// The structures to embed for these groups, the best first; one for each group. Groups side by side take the one that
+/// fits every call.
+fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -> Vec<Vec<Structure>> {
+    let of_group = |group: &ScheduledGroup| match group.kind {
+        ScheduleKind::Pointwise => pointwise::structures(program, group),
+        ScheduleKind::Row => rows::structures(group),
+        ScheduleKind::Column => rows::column_structures(group),
+        ScheduleKind::Split if step == 0 => split::structures(group),
+        ScheduleKind::Split => vec![Structure::Fold],
+    };
+    match groups {
+        [group] => of_group(group).into_iter().map(|s| vec![s]).collect(),
+        _ => vec![groups.iter().filter_map(|g| of_group(g).last().copied()).collect()],
+    }
+}
+
+/// A requirement that something fits the shared memory of a block.
+fn fits_shared(bytes: Size, options: &LowerOptions) -> Condition {
+    Condition::AtMost(bytes, options.shared_memory.into())
+}

@@ -1,0 +1,204 @@
+//! Kernels of well-known groups, kept as text, and run on shapes that take each of their variants.
+
+use super::call::{How, call};
+use fuse_ir::dtype::{DType, Value};
+use fuse_ir::eval::{Array, Input, Inputs, Precision, evaluate};
+use fuse_ir::graph::{Kernel, ParamKind, Reducer};
+use fuse_ir::lower::{LowerOptions, lower_launch};
+use fuse_ir::plan::{PlanOptions, plan_kernel};
+use fuse_ir::program::Program;
+use fuse_ir::random::KernelBuilder;
+use fuse_ir::scalar::ScalarOp;
+use fuse_ir::target::Target;
+
+fn program(kernel: Kernel) -> Program {
+    let plan = plan_kernel(&kernel, &Target::gpu("sm_80").unwrap(), &PlanOptions::default()).unwrap();
+    Program { kernel, plan }
+}
+
+/// The text of every kernel, variants after one another.
+fn check_text(program: &Program) {
+    let options = LowerOptions { wide: false, shared_memory: 163 << 10 };
+    let mut text = String::new();
+    for number in 0..program.plan.launches.len() {
+        let lowered = lower_launch(program, number, &options).unwrap();
+        for (step, variants) in lowered.steps.iter().enumerate() {
+            for variant in variants {
+                text += &format!("// launch {number} step {step}\n{}\n", variant.kernel);
+            }
+        }
+    }
+    let path = format!("{}/tests/golden/lower/{}.txt", env!("CARGO_MANIFEST_DIR"), program.kernel.name);
+    if std::env::var_os("FUSE_BLESS").is_some() {
+        std::fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
+        std::fs::write(&path, &text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == text, "{} differs; `FUSE_BLESS=1` rewrites it", program.kernel.name);
+}
+
+/// Values that are neither all equal nor in order.
+fn fill(dtype: DType, shape: &[usize]) -> Input {
+    let count = shape.iter().product::<usize>();
+    let value = |k: usize| Value::F64(((k * 7919) % 1013) as f64 / 64.0 - 7.5).cast(dtype);
+    Input::Tensor(Array::new(dtype, shape.to_vec(), (0..count).map(value).collect()).unwrap())
+}
+
+/// Runs the program with the extents of its tensors' axes.
+fn check_values(program: &Program, extents: &[usize]) {
+    let inputs = program.kernel.params.iter().map(|p| match &p.kind {
+        ParamKind::Tensor { dtype, axes, .. } => {
+            fill(*dtype, &axes.iter().map(|a| extents[a.index()]).collect::<Vec<_>>())
+        }
+        ParamKind::Scalar { dtype } => Input::Scalar(Value::F64(0.75).cast(*dtype)),
+        ParamKind::Axis { axis } => Input::Axis(extents[axis.index()]),
+    });
+    let inputs = Inputs(inputs.collect());
+    let want = evaluate(&program.kernel, &inputs, Precision::Exact).unwrap();
+    for (wide, last, spread) in [(false, false, 1), (true, true, 1), (false, false, 2)] {
+        let how = How { wide, last, spread };
+        let got = call(program, &inputs, how).unwrap();
+        assert!(
+            got.outputs.same_bits(&want),
+            "{} of {extents:?} {how:?}: {:?}\n{:?}",
+            program.kernel.name,
+            want.results.first().map(|a| a.data.iter().take(8).collect::<Vec<_>>()),
+            got.outputs.results.first().map(|a| a.data.iter().take(8).collect::<Vec<_>>()),
+        );
+    }
+}
+
+fn softmax(dtype: DType, outer_first: bool) -> Program {
+    let mut b = KernelBuilder::new(if outer_first { "softmax_rows" } else { "softmax_columns" });
+    let (m, n) = (b.axis("M"), b.axis("N"));
+    let axes = if outer_first { [m, n] } else { [n, m] };
+    let x = b.tensor("x", dtype, &axes);
+    let wide = b.map(ScalarOp::Cast(DType::F32), &[x]);
+    let greatest = b.reduce(Reducer::Max, wide, &[n]);
+    let centred = b.map(ScalarOp::Sub, &[wide, greatest]);
+    let e = b.map(ScalarOp::Exp, &[centred]);
+    let total = b.reduce(Reducer::Sum, e, &[n]);
+    let y = b.map(ScalarOp::Div, &[e, total]);
+    let y = b.map(ScalarOp::Cast(dtype), &[y]);
+    b.result(y, &axes);
+    program(b.build())
+}
+
+#[test]
+fn softmax_of_rows() {
+    let p = softmax(DType::F16, true);
+    check_text(&p);
+    for extents in [[5, 64], [3, 7], [70, 16], [2, 4096], [2, 4104], [1, 9001]] {
+        check_values(&p, &extents);
+    }
+}
+
+#[test]
+fn softmax_of_columns() {
+    let p = softmax(DType::F32, false);
+    check_text(&p);
+    for extents in [[40, 64], [3, 7], [33, 130], [2, 4099]] {
+        check_values(&p, &extents);
+    }
+}
+
+#[test]
+fn bias_and_activation() {
+    let mut b = KernelBuilder::new("bias_relu");
+    let (m, n) = (b.axis("M"), b.axis("N"));
+    let x = b.tensor("x", DType::F32, &[m, n]);
+    let bias = b.tensor("bias", DType::F32, &[n]);
+    let sum = b.map(ScalarOp::Add, &[x, bias]);
+    let zero = b.constant(Value::F32(0.0));
+    let y = b.map(ScalarOp::Max, &[sum, zero]);
+    b.result(y, &[m, n]);
+    let p = program(b.build());
+    check_text(&p);
+    for extents in [[3, 8], [5, 7], [1, 1], [17, 260]] {
+        check_values(&p, &extents);
+    }
+}
+
+#[test]
+fn one_dense_pass() {
+    let mut b = KernelBuilder::new("scale_add");
+    let (m, n) = (b.axis("M"), b.axis("N"));
+    let x = b.tensor("x", DType::F32, &[m, n]);
+    let y = b.tensor("y", DType::F32, &[m, n]);
+    let (_, scale) = b.scalar("scale", DType::F32);
+    let scaled = b.map(ScalarOp::Mul, &[x, scale]);
+    let z = b.map(ScalarOp::Add, &[scaled, y]);
+    b.result(z, &[m, n]);
+    let p = program(b.build());
+    check_text(&p);
+    for extents in [[3, 8], [5, 7], [1, 1], [9, 333]] {
+        check_values(&p, &extents);
+    }
+}
+
+#[test]
+fn transposed_sum() {
+    let mut b = KernelBuilder::new("add_transposed");
+    let (m, n) = (b.axis("M"), b.axis("N"));
+    let x = b.tensor("x", DType::F32, &[m, n]);
+    let y = b.tensor("y", DType::F32, &[n, m]);
+    let z = b.map(ScalarOp::Add, &[x, y]);
+    b.result(z, &[m, n]);
+    let p = program(b.build());
+    check_text(&p);
+    for extents in [[32, 32], [5, 7], [33, 70], [64, 16]] {
+        check_values(&p, &extents);
+    }
+}
+
+fn reduced(name: &str, reducer: Reducer, dtype: DType, over: &[usize]) -> Program {
+    let mut b = KernelBuilder::new(name);
+    let axes = [b.axis("M"), b.axis("N")];
+    let x = b.tensor("x", dtype, &axes);
+    let over: Vec<_> = over.iter().map(|k| axes[*k]).collect();
+    let y = b.reduce(reducer, x, &over);
+    let kept: Vec<_> = axes.into_iter().filter(|a| !over.contains(a)).collect();
+    b.result(y, &kept);
+    program(b.build())
+}
+
+#[test]
+fn sum_of_columns() {
+    let p = reduced("sum_columns", Reducer::Sum, DType::F32, &[0]);
+    check_text(&p);
+    for extents in [[64, 40], [7, 3], [9000, 33], [1, 5]] {
+        check_values(&p, &extents);
+    }
+}
+
+#[test]
+fn sum_of_everything() {
+    let p = reduced("sum_all", Reducer::Sum, DType::F32, &[0, 1]);
+    check_text(&p);
+    for extents in [[64, 40], [7, 3], [300, 333], [1, 1], [128, 1024]] {
+        check_values(&p, &extents);
+    }
+}
+
+#[test]
+fn greatest_of_rows() {
+    let p = reduced("argmax_rows", Reducer::ArgMax, DType::F32, &[1]);
+    check_text(&p);
+    for extents in [[6, 40], [7, 3], [3, 9001], [2, 40000]] {
+        check_values(&p, &extents);
+    }
+}
+
+#[test]
+fn running_sums() {
+    let mut b = KernelBuilder::new("cumsum_rows");
+    let (m, n) = (b.axis("M"), b.axis("N"));
+    let x = b.tensor("x", DType::F32, &[m, n]);
+    let y = b.push(fuse_ir::graph::Op::CumSum { source: x, axis: n });
+    b.result(y, &[m, n]);
+    let p = program(b.build());
+    check_text(&p);
+    for extents in [[6, 40], [7, 3], [1, 5000]] {
+        check_values(&p, &extents);
+    }
+}
