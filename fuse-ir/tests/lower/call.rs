@@ -162,7 +162,10 @@ pub(super) fn call(program: &Program, inputs: &Inputs, how: How) -> Result<Calle
                         Arg::Scalar(v) => LaunchArg::Scalar(*v),
                     })
                     .collect();
-                if variant.kernel.requires.iter().all(|c| c.holds(&given)) {
+                let fits = variant.kernel.requires.iter().all(|c| c.holds(&given));
+                // The machine is slow: a variant with a block for every row of many is left out.
+                let blocks = variant.kernel.evaluate_geometry(&given).map_or(0, |d| d.grid[0]);
+                if fits && (launch.is_none() || blocks < 200) {
                     launch = Some((variant, args, given, buffers.len() - 1));
                     if !how.last {
                         break;
