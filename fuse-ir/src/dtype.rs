@@ -1,5 +1,7 @@
 //! Element types and single values of them.
 
+mod bits;
+
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 use std::fmt;

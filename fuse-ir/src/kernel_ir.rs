@@ -16,7 +16,7 @@
 //! [`crate::scalar::ScalarOp`] with the meaning of [`crate::eval::eval_op`]; integer division by zero gives 0 and no
 //! fault (a kernel that reports faults tests for it). Registers have compute dtypes: f32, f64, integers, bool. A value
 //! of a narrow float travels as the f32 of the same value; a cast to a narrow float rounds and stays f32. Loads widen
-//! narrow floats, exactly; stores round to nearest even by the rule of [`crate::dtype::Value::cast`] (f8 saturates), but
+//! narrow floats, exactly; stores round to nearest even by the rule of [`crate::dtype::Value::stored`] (f8 saturates), but
 //! an infinity that is stored as f8e5m2 stays: only a load of f8e5m2 brings one, and no cast is written.
 //! A `let` names a value for the rest of its block. A register (`reg`) and an array of registers are declared by a
 //! statement and live to the end of its block; each execution of the declaration makes them anew. An array without a
@@ -44,7 +44,8 @@
 //!
 //! *`cp.async`.* From the statement until the issuing lane has waited for the group of the copy, the bytes written are
 //! in flight: any access to them by any lane is a race. The source is read at any time of that span: a write to it in
-//! the span is a race. When the wait is over the bytes count as written by the issuing lane at the wait.
+//! the span is a race. When the wait is over the bytes count as written by the issuing lane at the wait. A block that
+//! ends with a copy in flight is an error.
 //!
 //! *Warp-wide statements* (shuffle, vote, `ldmatrix`, `mma`, warp barrier) need all 32 lanes of the warp active, a
 //! block barrier all threads of the block. Everything else is an error ("divergent").
@@ -76,6 +77,8 @@ pub use stmt::{
     Access, AtomicOp, Block, Memory, Scope, ShuffleKind, Slots, Source, Stmt, Target, Unroll, VoteKind,
 };
 pub use verify::{KernelError, verify_kernel};
+
+pub(crate) use verify::verify_types;
 
 use crate::dtype::{DType, Value};
 use crate::id::{ArgId, ArrayId, FactId, LocalId, ParamId, ViewId};

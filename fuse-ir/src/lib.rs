@@ -34,5 +34,7 @@ pub mod lower;
 
 pub mod print_cuda;
 
+pub mod simulate;
+
 #[doc(hidden)]
 pub mod random;

@@ -162,7 +162,7 @@ impl Kernel {
     }
 
     /// The first line of a statement; what a message about it quotes.
-    pub(super) fn show_stmt(&self, stmt: &Stmt) -> String {
+    pub(crate) fn show_stmt(&self, stmt: &Stmt) -> String {
         let when = |access: &Access| match &access.when {
             Some(e) => format!(" when {}", self.show(e)),
             None => String::new(),

@@ -48,10 +48,24 @@ impl std::error::Error for KernelError {}
 /// # Errors
 /// The first rule that is broken.
 pub fn verify_kernel(kernel: &Kernel) -> Result<(), KernelError> {
+    verify(kernel, true)
+}
+
+/// Checks of [`verify_kernel`] what a kernel needs to have a meaning at all: not that vectors are known to be aligned and
+/// barriers known to be reached by all, which whoever executes it finds.
+///
+/// # Errors
+/// The first rule that is broken.
+pub(crate) fn verify_types(kernel: &Kernel) -> Result<(), KernelError> {
+    verify(kernel, false)
+}
+
+fn verify(kernel: &Kernel, strict: bool) -> Result<(), KernelError> {
     let interface = |why| KernelError { kernel: kernel.name.clone(), at: String::new(), why };
     interface::check_interface(kernel).map_err(interface)?;
     let mut verifier = Verifier {
         kernel,
+        strict,
         uniformity: Uniformity::compute(kernel),
         locals: vec![Scoped::Unseen; kernel.locals.len()],
         arrays: vec![Scoped::Unseen; kernel.arrays.len()],
@@ -78,6 +92,8 @@ struct Unrolled {
 
 struct Verifier<'a> {
     kernel: &'a Kernel,
+    /// Whether what depends on run-time values must be known to be right.
+    strict: bool,
     uniformity: Uniformity,
     locals: Vec<Scoped>,
     arrays: Vec<Scoped>,
@@ -231,7 +247,7 @@ impl Verifier<'_> {
                 require(*pending < 32, || "too many groups are left pending".into())
             }
             Stmt::LoadMatrix { target, transpose: _, view, index } => {
-                warp_wide(reach)?;
+                self.check_warp_wide(reach)?;
                 require(matches!(target.count, 1 | 2 | 4), || {
                     format!("{} matrices are loaded", target.count)
                 })?;
@@ -240,7 +256,7 @@ impl Verifier<'_> {
                 self.check_address(memory, self.memory_dtype(memory)?, index, 16)
             }
             Stmt::Mma { shape, d, a, b, c } => {
-                warp_wide(reach)?;
+                self.check_warp_wide(reach)?;
                 let [na, nb, nc] = shape.registers();
                 for (name, slots, count, dtype) in [
                     ("d", d, nc, shape.accumulator()),
@@ -254,7 +270,7 @@ impl Verifier<'_> {
                 Ok(())
             }
             Stmt::Shuffle { result, kind, value, lane, width } => {
-                warp_wide(reach)?;
+                self.check_warp_wide(reach)?;
                 let dtype = self.dtype(value)?;
                 let found = self.dtype(lane)?;
                 require(found == DType::U32, || format!("the lane is {found}"))?;
@@ -266,7 +282,7 @@ impl Verifier<'_> {
                 self.declare(*result, LocalKind::Let, dtype, &mut declared.0)
             }
             Stmt::Vote { result, kind, value } => {
-                warp_wide(reach)?;
+                self.check_warp_wide(reach)?;
                 let found = self.dtype(value)?;
                 require(found == DType::Bool, || format!("a vote on {found}"))?;
                 let dtype = if *kind == VoteKind::Ballot { DType::U32 } else { DType::Bool };
@@ -309,8 +325,8 @@ impl Verifier<'_> {
             Stmt::For { local, start, end, step, unroll, body } => {
                 self.check_loop_head(*local, [start, end, step], *unroll, body)
             }
-            Stmt::Barrier(Scope::Warp) => warp_wide(reach),
-            Stmt::Barrier(Scope::Block) => require(reach == Reach::Block, || {
+            Stmt::Barrier(Scope::Warp) => self.check_warp_wide(reach),
+            Stmt::Barrier(Scope::Block) => require(!self.strict || reach == Reach::Block, || {
                 "a barrier of the block stands where threads of the block may differ in the branches they take".into()
             }),
         }
@@ -459,6 +475,9 @@ impl Verifier<'_> {
         let found = self.dtype(index)?;
         let integer = matches!(found, DType::U32 | DType::I32 | DType::U64 | DType::I64);
         require(integer, || format!("memory is indexed by {found}"))?;
+        if !self.strict {
+            return Ok(());
+        }
         let base = self.alignment.of_memory(memory, &self.facts);
         require(base.is_multiple_of(width), || {
             let name = self.kernel.memory_name(memory);
@@ -473,12 +492,12 @@ impl Verifier<'_> {
             )
         })
     }
-}
 
-fn warp_wide(reach: Reach) -> Check {
-    require(reach <= Reach::Warp, || {
-        "a warp-wide statement stands where lanes of a warp may differ in the branches they take".into()
-    })
+    fn check_warp_wide(&self, reach: Reach) -> Check {
+        require(!self.strict || reach <= Reach::Warp, || {
+            "a warp-wide statement stands where lanes of a warp may differ in the branches they take".into()
+        })
+    }
 }
 
 /// The facts that hold where the condition does.
