@@ -39,9 +39,14 @@ mod copies;
 
 mod warp;
 
+mod program;
+
 pub use counters::{Counters, GlobalTraffic, SharedTraffic};
 pub use fault::{Fault, FaultKind, Other};
 pub use memory::{Buffer, GlobalMemory};
+pub use program::{
+    Layout, ProgramError, ProgramOptions, ProgramReport, RanKernel, VariantChoice, simulate_program,
+};
 pub use shadow::AccessKind;
 
 use crate::dtype::Value;
@@ -100,6 +105,11 @@ pub enum SimulateError {
         /// What is wrong.
         why: &'static str,
     },
+    /// What the kernel requires of its arguments does not hold.
+    Requirement {
+        /// The first that does not, by number in [`Kernel::requires`].
+        number: usize,
+    },
     /// A view leaves the shared memory of the block.
     View(String),
     /// The kernel with its loops unrolled, or its shared memory, is beyond what is simulated.
@@ -113,6 +123,9 @@ impl fmt::Display for SimulateError {
             SimulateError::Geometry(e) => write!(f, "{e}"),
             SimulateError::Argument { parameter, why } => {
                 write!(f, "what is passed for `{parameter}` {why}")
+            }
+            SimulateError::Requirement { number } => {
+                write!(f, "requirement {number} of the kernel does not hold")
             }
             SimulateError::View(name) => write!(f, "`{name}` leaves the shared memory of the block"),
             SimulateError::TooLarge => write!(f, "the kernel is too large to be simulated"),
@@ -138,6 +151,9 @@ pub fn simulate_kernel(
     let launch_args = address_arguments(kernel, memory, args)?;
     let dims = kernel.evaluate_geometry(&launch_args).map_err(SimulateError::Geometry)?;
     let pointers = check_arguments(kernel, memory, args, &launch_args)?;
+    if let Some(number) = kernel.requires.iter().position(|c| !c.holds(&launch_args)) {
+        return Err(SimulateError::Requirement { number });
+    }
     let views = place_views(kernel, &dims, &launch_args)?;
     if dims.grid.contains(&0) {
         return Ok(Report::default());

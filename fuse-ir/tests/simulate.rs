@@ -5,5 +5,6 @@ mod simulate {
     mod faults;
     mod kernels;
     mod matrices;
+    mod programs;
     mod run;
 }

@@ -41,6 +41,15 @@ impl GlobalMemory {
         self.insert(vec![0; len], false)
     }
 
+    /// Writes bytes as the host does.
+    pub(super) fn write(&mut self, buffer: usize, at: usize, bytes: &[u8]) {
+        let buffer = &mut self.buffers[buffer];
+        buffer.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        if let Some(written) = &mut buffer.written {
+            written[at..at + bytes.len()].fill(true);
+        }
+    }
+
     fn insert(&mut self, bytes: Vec<u8>, initialised: bool) -> usize {
         let address = self.next;
         self.next += (bytes.len() as u64 + 1).next_multiple_of(ALIGNMENT) + ALIGNMENT;
