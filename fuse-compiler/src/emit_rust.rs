@@ -1,14 +1,19 @@
 //! Rust from scheduled groups: one flat loop for each stage, once for each instruction set.
 //!
 //! Takes a group and gives items (functions) and an expression that names them, `GroupFns`. The loops know nothing of
-//! layout, dtypes in memory, reductions or threads: that is the engine's part, in the runtime (`fuse_runtime::cpu`).
-//! What a stage reads and writes is decided by [`fuse_ir::stage::cut_into_stages`], which both sides call.
+//! layout, dtypes in memory, the reduction tree or threads: that is the engine's part, in the runtime
+//! (`fuse_runtime::cpu`). What a stage reads and writes is decided by [`fuse_ir::stage::cut_into_stages`], which both
+//! sides call.
 //!
 //! ```text
 //! #[inline(always)] fn g0_sweep0_body<const F: bool>(len: usize, x: &[f32], y: &mut [f32]) { .. }
-//! fn g0_sweep0_baseline(t: &mut Tile<'_>) { g0_sweep0_body::<false>(t.len(), t.input(0), t.output(0)) }
-//! #[target_feature(enable = "avx2,fma,f16c")] fn g0_sweep0_avx2(t: &mut Tile<'_>) { g0_sweep0_body::<true>(..) }
+//! fn g0_sweep0_baseline(t: &mut Tile<'_>) {
+//!     while let Some(mut row) = t.next_row() { g0_sweep0_body::<false>(row.len(), row.input(0), row.output(0)); }
+//! }
+//! #[target_feature(enable = "avx2,fma,f16c")] fn g0_sweep0_avx2(t: &mut Tile<'_>) { .. }
 //! ```
+//!
+//! A group whose passes over a row are loops and nothing else also gets a [`row`] function, which does all of them.
 //!
 //! The slices are parameters of a function of their own because only parameters tell LLVM that they do not overlap; a
 //! loop over slices that are locals needs overlap checks at run time, and with many of them is not vectorised at all.
@@ -18,14 +23,17 @@
 mod combiner;
 mod function;
 mod literal;
+mod loops;
 mod names;
 mod operation;
+mod row;
 mod segment;
 mod stage;
+mod values;
 
 use fuse_ir::graph::Kernel;
 use fuse_ir::schedule::ScheduledGroup;
-use fuse_ir::stage::cut_into_stages;
+use fuse_ir::stage::{cut_into_stages, find_row_function};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -66,7 +74,18 @@ pub fn emit_group(facade: &TokenStream, kernel: &Kernel, group: &ScheduledGroup)
         items.extend(combiner::emit_combiner(&private, kernel, *function, dtypes, &name));
         combiners.push(versions_expr(&private, &name));
     }
-    let functions = quote!(#private::GroupFns { stages: &[#(#stages),*], combiners: &[#(#combiners),*] });
+    let rows = match find_row_function(group, &staged) {
+        Some(row) => {
+            let name = format_ident!("{}_rows", group.id.to_string());
+            items.extend(row::emit_row_function(&private, kernel, group, &staged, &row, &name));
+            let versions = versions_expr(&private, &name);
+            quote!(::core::option::Option::Some(#versions))
+        }
+        None => quote!(::core::option::Option::None),
+    };
+    let functions = quote!(#private::GroupFns {
+        stages: &[#(#stages),*], combiners: &[#(#combiners),*], rows: #rows,
+    });
     EmittedGroup { items, functions }
 }
 
@@ -78,18 +97,20 @@ fn lint_allowances() -> TokenStream {
     )])
 }
 
-/// The wrappers of a body: one for each instruction set, which take the tile apart.
+/// The wrappers of a body: one for each instruction set, which take the tile apart. `call` is given whether fused
+/// multiply-add is there, and calls the body for a `row`.
 fn emit_versions(
     private: &TokenStream,
     name: &Ident,
     call: impl Fn(TokenStream) -> TokenStream,
 ) -> TokenStream {
-    let body = format_ident!("{name}_body");
     let (baseline, avx2, avx512) =
         (format_ident!("{name}_baseline"), format_ident!("{name}_avx2"), format_ident!("{name}_avx512"));
-    let fused = call(quote!(#body::<true>));
+    let each_row =
+        |call: TokenStream| quote!(while let ::core::option::Option::Some(mut row) = t.next_row() { #call });
+    let fused = each_row(call(quote!(true)));
     // NEON, the baseline of AArch64, has fused multiply-add.
-    let base = call(quote!(#body::<{ cfg!(target_arch = "aarch64") }>));
+    let base = each_row(call(quote!({ cfg!(target_arch = "aarch64") })));
     quote! {
         fn #baseline(t: &mut #private::Tile<'_>) { #base }
         #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,12 @@
 //! The stages of a scheduled group: the loops that are compiled.
 //!
-//! A *stage* is one flat loop over slices of equal length: elementwise, without layout, reductions or tails. What lies
-//! between the stages (loading, converting, reducing, storing) is the engine's, which is compiled once. So the text that
-//! is emitted for a group is short, and one form of it serves rows, columns, chunks and plain domains.
+//! A *stage* is one flat loop over slices of equal length: elementwise, without layout or tails, with the reductions that
+//! the runtime has taken along, position by position. What lies between the stages (loading, converting, the reduction
+//! tree, other reductions, storing) is the engine's, which is compiled once. So the text that is emitted for a group is
+//! short, and one form of it serves rows, columns, chunks and plain domains.
+//!
+//! Rows of memory have a faster form where nothing but loops is needed: a [`RowFunction`] computes all passes of a row, so
+//! that the row stays in the first cache and its outer values in registers.
 //!
 //! ```text
 //! uniform stage      values that depend on no axis but are read from memory; once for a launch
@@ -22,9 +26,10 @@ use crate::scalar::{Expr, ScalarFn, Stmt};
 use crate::schedule::{BodyOp, Level, ScheduledGroup};
 
 /// Where the positions of a stage lie.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Place {
     /// One position, once for a launch.
+    #[default]
     Uniform,
     /// Positions of the outer axes.
     Outer,
@@ -44,7 +49,7 @@ pub enum Scalar {
 }
 
 /// One flat loop.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Stage {
     /// Its name within the group: `uniform`, `prologue`, `sweep0`, `epilogue0`; later parts add `b`, `c`.
     pub name: String,
@@ -61,6 +66,8 @@ pub struct Stage {
     pub values: Vec<ValueId>,
     /// One output slice each.
     pub outputs: Vec<ValueId>,
+    /// Reductions that the loop takes along, by position in [`StagedPass::reductions`]: each has a slice of lanes.
+    pub reductions: Vec<usize>,
     /// Those of `values` that may fault, for each the stage reports the first position that did.
     pub faults: Vec<ValueId>,
 }
@@ -231,6 +238,7 @@ impl Cutter<'_> {
             let epilogue = self.add_stages(&format!("epilogue{k}"), Place::Outer, &after);
             let reductions = self.collect_reductions(&pass.reductions);
             self.staged.passes.push(StagedPass { sweep, epilogue, reductions, scans });
+            self.take_reductions_along(k);
         }
         self.find_outputs();
         self.drop_empty_stages();
@@ -268,6 +276,35 @@ impl Cutter<'_> {
         reductions
     }
 
+    /// Gives the reductions that the runtime has to the stages that compute what they reduce. What is loaded is reduced
+    /// straight from memory if nothing else happens to it; two reductions of it read it together.
+    fn take_reductions_along(&mut self, k: usize) {
+        let group = self.group;
+        let pass = &self.staged.passes[k];
+        let mut places = Vec::new();
+        for (r, values) in pass.reductions.iter().enumerate() {
+            let Some(source) = reduced_along(group, values[0]) else { continue };
+            if self.staged.places[source.index()] != ValuePlace::At(Place::Inner) {
+                continue;
+            }
+            match group.value(source).op {
+                BodyOp::Map { .. } => {
+                    let computed = |&t: &usize| self.staged.stages[t].values.contains(&source);
+                    places.extend(pass.sweep.iter().copied().find(computed).map(|t| (t, r)));
+                }
+                BodyOp::Load(_) => {
+                    let busy = pass.reductions.len() > 1 || !group.passes[k].stores.is_empty();
+                    places.extend(pass.sweep.last().filter(|_| busy).map(|&t| (t, r)));
+                }
+                BodyOp::Reduce { .. } | BodyOp::CumSum { .. } => {}
+                BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => {}
+            }
+        }
+        for (t, r) in places {
+            self.staged.stages[t].reductions.push(r);
+        }
+    }
+
     /// Adds the stages of these values: one, or more where an index that a load reads is computed on the way.
     fn add_stages(&mut self, name: &str, place: Place, values: &[ValueId]) -> Vec<usize> {
         let group = self.group;
@@ -297,12 +334,8 @@ impl Cutter<'_> {
             self.staged.stages.push(Stage {
                 name: format!("{name}{suffix}"),
                 place,
-                inputs: Vec::new(),
-                scalars: Vec::new(),
-                prelude: Vec::new(),
                 values,
-                outputs: Vec::new(),
-                faults: Vec::new(),
+                ..Stage::default()
             });
         }
         added
@@ -347,8 +380,10 @@ impl Cutter<'_> {
         let mut needed: Vec<ValueId> = pass.stores.iter().map(|&s| group.stores[s as usize].value).collect();
         needed.extend(&pass.buffered);
         let mut read: Vec<ValueId> = Vec::new();
+        let along: Vec<ValueId> = self.reductions_along(k).collect();
         for &v in pass.reductions.iter().chain(&pass.values) {
             match &group.value(v).op {
+                BodyOp::Reduce { .. } if along.contains(&v) => {}
                 BodyOp::Reduce { sources, .. } => read.extend(sources),
                 BodyOp::CumSum { source } => read.push(*source),
                 BodyOp::Load(operand) => read.extend(group.operands[operand.index()].reads()),
@@ -385,6 +420,13 @@ impl Cutter<'_> {
         }
     }
 
+    /// The reduced values of a pass that its stages take along.
+    fn reductions_along(&self, k: usize) -> impl Iterator<Item = ValueId> {
+        let pass = &self.staged.passes[k];
+        let taken = pass.sweep.iter().flat_map(|&t| &self.staged.stages[t].reductions);
+        taken.flat_map(|&r| pass.reductions[r].iter().copied())
+    }
+
     /// Outer stores of what the engine holds no array of: loads, uniform and pure values.
     fn find_outer_copies(&mut self, k: usize) {
         let group = self.group;
@@ -403,7 +445,7 @@ impl Cutter<'_> {
         let mut renumbered = Vec::new();
         let mut kept = Vec::new();
         for stage in std::mem::take(&mut self.staged.stages) {
-            let empty = stage.outputs.is_empty() && stage.values.is_empty();
+            let empty = stage.outputs.is_empty() && stage.values.is_empty() && stage.reductions.is_empty();
             renumbered.push(if empty { None } else { Some(kept.len()) });
             if !empty {
                 kept.push(stage);
@@ -423,6 +465,10 @@ impl Cutter<'_> {
         let group = self.group;
         let mut stage = self.staged.stages[k].clone();
         let mut needed: Vec<ValueId> = stage.outputs.clone();
+        if let Some(pass) = self.staged.passes.iter().find(|p| p.sweep.contains(&k)) {
+            let values = stage.reductions.iter().map(|&r| pass.reductions[r][0]);
+            needed.extend(values.filter_map(|v| reduced_along(group, v)));
+        }
         for &v in &stage.values {
             if let BodyOp::Map { args, .. } = &group.value(v).op {
                 needed.extend(args);
@@ -476,6 +522,109 @@ impl Cutter<'_> {
             BodyOp::Extent(_) | BodyOp::Reduce { .. } | BodyOp::CumSum { .. } => false,
         }
     }
+}
+
+/// What a reduced value reduces, if a stage can take that along: one source, and a reducer that the runtime has.
+pub fn reduced_along(group: &ScheduledGroup, v: ValueId) -> Option<ValueId> {
+    let BodyOp::Reduce { reducer, sources, .. } = &group.value(v).op else { return None };
+    match (reducer, &sources[..]) {
+        (
+            Reducer::Sum | Reducer::Prod | Reducer::Max | Reducer::Min | Reducer::Any | Reducer::All,
+            [source],
+        ) => Some(*source),
+        _ => None,
+    }
+}
+
+/// All passes of a group over one row, as one function.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RowFunction {
+    /// Inner loads, a slice each.
+    pub inputs: Vec<ValueId>,
+    /// Outer loads, an element each.
+    pub outer_inputs: Vec<ValueId>,
+    /// Scalars, the same for all rows.
+    pub scalars: Vec<(Scalar, DType)>,
+    /// Values of parameters, constants and extents alone, in order.
+    pub prelude: Vec<ValueId>,
+    /// Inner values that a later pass reads, a slice of scratch each. Loads are read again instead.
+    pub buffers: Vec<ValueId>,
+    /// Inner values that are stored, a slice each.
+    pub outputs: Vec<ValueId>,
+    /// Outer values that are stored, an element each.
+    pub outer_outputs: Vec<ValueId>,
+}
+
+/// The row function of a group, if it has one: its reductions are all of one source and the runtime's, and it adds
+/// nothing up, reads nothing indirectly and cannot fault.
+pub fn find_row_function(group: &ScheduledGroup, staged: &StagedGroup) -> Option<RowFunction> {
+    let place = |v: ValueId| staged.places[v.index()];
+    let inner = |v: ValueId| place(v) == ValuePlace::At(Place::Inner);
+    let is_load = |v: ValueId| matches!(group.value(v).op, BodyOp::Load(_));
+    let mut row = RowFunction::default();
+    for pass in &staged.passes {
+        let simple = |r: &Vec<ValueId>| reduced_along(group, r[0]).is_some_and(inner);
+        if pass.sweep.len() > 1 || !pass.scans.is_empty() || !pass.reductions.iter().all(simple) {
+            return None;
+        }
+        for r in &pass.reductions {
+            row.inputs.extend(reduced_along(group, r[0]).filter(|&v| is_load(v)));
+        }
+    }
+    let reduces = staged.passes.iter().any(|p| !p.reductions.is_empty());
+    let plain = |o: &crate::schedule::Operand| {
+        matches!(o, crate::schedule::Operand::Buffer { .. }) && o.reads().is_empty()
+    };
+    if !reduces || !group.operands.iter().all(plain) {
+        return None;
+    }
+    for stage in &staged.stages {
+        if !stage.faults.is_empty() {
+            return None;
+        }
+        if stage.place == Place::Uniform {
+            continue;
+        }
+        for &v in &stage.inputs {
+            match place(v) {
+                ValuePlace::At(Place::Inner) if is_load(v) => row.inputs.push(v),
+                ValuePlace::At(Place::Outer) if is_load(v) => row.outer_inputs.push(v),
+                ValuePlace::At(_) | ValuePlace::Pure => {}
+            }
+        }
+        row.prelude.extend(&stage.prelude);
+        for s in &stage.scalars {
+            if !row.scalars.contains(s) {
+                row.scalars.push(s.clone());
+            }
+        }
+    }
+    for pass in &group.passes {
+        row.buffers.extend(pass.buffered.iter().copied().filter(|&v| !is_load(v)));
+        let stored = |list: &[u32]| list.iter().map(|&s| group.stores[s as usize].value).collect::<Vec<_>>();
+        row.outputs.extend(stored(&pass.stores));
+        row.outer_outputs.extend(stored(&pass.outer_stores));
+    }
+    let in_row = |v: &ValueId| matches!(group.value(*v).op, BodyOp::Map { .. }) && inner(*v);
+    let of_row = |v: &ValueId| {
+        matches!(group.value(*v).op, BodyOp::Map { .. } | BodyOp::Reduce { .. })
+            && place(*v) == ValuePlace::At(Place::Outer)
+    };
+    if !row.outputs.iter().all(in_row) || !row.outer_outputs.iter().all(of_row) {
+        return None;
+    }
+    for list in [
+        &mut row.inputs,
+        &mut row.outer_inputs,
+        &mut row.prelude,
+        &mut row.buffers,
+        &mut row.outputs,
+        &mut row.outer_outputs,
+    ] {
+        list.sort();
+        list.dedup();
+    }
+    Some(row)
 }
 
 /// Whether two reducers are one. Identities are compared by their bits, so that a NaN equals itself.

@@ -1,14 +1,16 @@
 //! The CPU backend: what drives the loops that a user's crate compiles.
 //!
-//! Generated code is one flat loop over slices for each [`Stage`](fuse_ir::stage::Stage), once for each instruction
-//! set. All else is here, compiled once: where the slices come from (straight out of memory, or gathered, widened and
-//! filled into scratch), the reduction tree, where results go, and how the work is spread over threads.
+//! Generated code is one flat loop over a row of slices for each [`Stage`](fuse_ir::stage::Stage), once for each
+//! instruction set. All else is here, compiled once: where the slices come from (straight out of memory, or gathered,
+//! widened and filled into scratch), the reduction tree above the lanes, where results go, and how the work is spread over
+//! threads.
 //!
-//! A launch walks blocks of its domain. For each block the operands become tiles, the sweep stages run over them, stores
-//! take the results to memory, and the reductions take theirs into accumulators; when a row is complete, outer stages
-//! run over as many rows as the block has. Results depend on neither the blocks nor the threads: the reduction tree is
+//! A launch walks blocks of its domain. For each block the operands become rows of slices, the sweep stages run over them
+//! and take what they can of the reductions along, stores take the results to memory, and the other reductions take
+//! theirs into accumulators; when a row is complete, outer stages run over as many rows as the block has. Results depend on neither the blocks nor the threads: the reduction tree is
 //! that of [`fuse_ir::schedule`], and everything else is elementwise.
 
+pub mod combine;
 pub mod integer;
 pub mod order;
 pub mod tile;

@@ -33,7 +33,7 @@ pub mod __private {
     pub use crate::call::{Arg, CompiledKernel, Outputs};
     pub use crate::cpu::order::clamp;
     pub use crate::cpu::tile::{GroupFns, StageFns, Tile};
-    pub use crate::cpu::{integer, order};
+    pub use crate::cpu::{combine as reduce, integer, order};
     pub use crate::scalar_ops as scalar;
     pub use crate::{convert, math, random};
 }

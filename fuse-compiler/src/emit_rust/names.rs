@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Span};
 use std::collections::{HashMap, HashSet};
 
 /// Names that generated code uses for itself.
-const TAKEN: [&str; 7] = ["len", "i", "j", "n", "start", "t", "fault"];
+const TAKEN: [&str; 11] = ["len", "i", "j", "n", "start", "first", "size", "at", "t", "row", "fault"];
 
 /// The names of one generated function.
 #[derive(Default)]

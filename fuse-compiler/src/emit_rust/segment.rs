@@ -146,6 +146,7 @@ mod tests {
             prelude: Vec::new(),
             values: (1..=operations.len() as u32).map(ValueId).collect(),
             outputs: vec![ValueId(operations.len() as u32)],
+            reductions: Vec::new(),
             faults: Vec::new(),
         };
         let ids = |list: &[u32]| list.iter().map(|&v| ValueId(v)).collect::<Vec<_>>();

@@ -133,7 +133,8 @@ impl Access {
         if self.kind != AccessKind::Memory || !self.bounds.is_empty() || !along {
             return None;
         }
-        Some((f.geometry.at_block(&f.forms[self.form], block), self.a_stride?))
+        let stride = if block.a_len == 1 { 0 } else { self.a_stride? };
+        Some((f.geometry.at_block(&f.forms[self.form], block), stride))
     }
 
     /// Copies the block's elements, as they are in memory, into a tile.

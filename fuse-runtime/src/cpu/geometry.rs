@@ -7,7 +7,7 @@
 //! flat      a: outer dimensions          b: innermost dimensions     a plain domain
 //! square    a, b: one dimension each     c: the others               a plain domain that is read transposed
 //! rows      a: outer dimensions          b: reduced dimensions       reduced positions lie along memory
-//! columns   a: reduced dimensions        b: innermost outer ones     outer positions lie along memory
+//! columns   a: reduced dimensions        b: innermost outer ones     outer positions lie along memory, or rows are short
 //! ```
 
 use super::affine::{Domain, Form, MAX_DIMS};
@@ -60,6 +60,9 @@ impl Block {
     }
 }
 
+/// Rows shorter than this are no work for a loop each: they are walked across.
+const SHORT_ROW: usize = 16;
+
 /// Inner sides at least this long are walked as they are; shorter ones take in the next dimension.
 const SHORT_SIDE: usize = 256;
 
@@ -92,9 +95,11 @@ impl Geometry {
                 };
                 let along_outer = least(&order[..domain.outer]);
                 let along_reduced = least(&order[reduced.clone()]);
-                if let (Some(outer), Some(reduced)) = (along_outer, along_reduced)
-                    && outer < reduced
-                {
+                let across = matches!((along_outer, along_reduced), (Some(o), Some(r)) if o < r);
+                let positions = |dims: &[usize]| dims.iter().map(|&k| domain.extents[k]).product::<usize>();
+                let (outer, reduced) =
+                    (positions(&order[..domain.outer]), positions(&order[reduced.clone()]));
+                if across || (reduced < SHORT_ROW && reduced < outer) {
                     orientation = Orientation::Columns;
                 }
             }

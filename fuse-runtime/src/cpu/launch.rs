@@ -3,12 +3,13 @@
 use super::access::{Access, AccessKind, Forms};
 use super::affine::{CallEnv, Domain, Form};
 use super::bindings::{Bindings, Buffer, CpuFault};
-use super::geometry::{Geometry, Orientation};
-use super::prepare::GroupExec;
+use super::geometry::{Block, Geometry, Orientation};
+use super::parallel::{WORTH_WAKING, work};
+use super::prepare::{GroupExec, PassReduction};
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::id::{AxisId, ValueId};
 use fuse_ir::index_map::{Bound, IndexExpr};
-use fuse_ir::schedule::{BodyOp, BufferRef, CHUNK, Operand};
+use fuse_ir::schedule::{BodyOp, BufferRef, CHUNK, LANES, Operand};
 use fuse_ir::stage::Scalar;
 use std::sync::Mutex;
 
@@ -41,6 +42,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) buffers: Box<LaunchBuffers>,
     /// Positions along `a` and `b` of a block.
     pub(crate) steps: Steps,
+    /// Whether the group's row function does the work.
+    pub(crate) by_row: bool,
     /// The first fault so far, with the stage that found it and the position in the domain.
     pub(crate) fault: Mutex<Option<(Vec<i64>, CpuFault)>>,
 }
@@ -64,12 +67,19 @@ pub(crate) struct Steps {
 
 /// Elements of a tile. Small enough that a handful of tiles stay in the L1 cache, large enough that a call costs little.
 const TILE: usize = 2048;
+/// Elements of the rows that one call of a row function is given: enough that the call costs little.
+const ROWS: usize = 1 << 13;
+/// Rows longer than this are not for row functions: what is not read where it lies would need a copy of the row.
+const LONGEST_ROW: usize = 1 << 16;
 /// Elements of the rows that are worked on together: they stay in the L2 cache between the passes, and memory is read and
 /// written in runs that are long enough for the processor to follow.
 const LONG_ROWS: usize = 1 << 14;
 /// Bytes of the accumulators of a block of columns, 64 lanes each: they stay in the L2 cache. Wide blocks read long runs
 /// of memory, which is what matters.
 const COLUMN_BYTES: usize = 1 << 19;
+/// Runs of memory at least this long are read and written where they lie; shorter ones are copied into flat tiles, so that
+/// loops are long.
+pub(crate) const SHORT_RUN: usize = 64;
 /// Side of the blocks of what is read across memory: long enough that few pages are touched for many elements.
 const SQUARE: usize = 64;
 /// Rows that running sums go along at once, so that one addition need not wait for the last.
@@ -96,10 +106,12 @@ impl<'a> Launch<'a> {
             geometry: Geometry::new(&Domain { len: 0, outer: 0, ..domain }, false, &mut [], 0, &[]),
             buffers: std::mem::take(buffers),
             steps: Steps { outer: 1, rows: 1, a: 1, b: 1 },
+            by_row: false,
             fault: Mutex::new(None),
         };
         launch.collect_forms();
         launch.choose_geometry();
+        launch.by_row = launch.is_work_for_rows();
         launch.choose_steps();
         launch.find_direct_stores();
         launch.collect_scalars();
@@ -135,6 +147,12 @@ impl<'a> Launch<'a> {
     pub(crate) fn scalars(&self, stage: usize) -> &[Value] {
         let start = self.buffers.scalar_starts[stage];
         &self.buffers.scalars[start..][..self.exec.stages[stage].scalars.len()]
+    }
+
+    /// The scalars of the row function.
+    pub(crate) fn row_scalars(&self) -> &[Value] {
+        let start = self.buffers.scalar_starts.last().copied().unwrap_or(0);
+        &self.buffers.scalars[start..]
     }
 
     /// The position along an axis, if a general expression uses it.
@@ -354,6 +372,12 @@ impl<'a> Launch<'a> {
                 let a = if b == g.b { least_one(2 * TILE / least_one(b)).min(least_one(g.a)) } else { 1 };
                 Steps { outer: 0, rows: 0, a, b }
             }
+            Orientation::Rows if self.by_row => {
+                let rows = least_one(ROWS / least_one(g.b));
+                let rows = if self.is_read_across() { rows.max(SQUARE) } else { rows };
+                let rows = rows.min(g.a);
+                Steps { outer: rows, rows, a: 1, b: g.b }
+            }
             Orientation::Rows => {
                 let rows = least_one(TILE / least_one(g.b)).min(g.a);
                 let across = !self.is_read_across();
@@ -369,14 +393,42 @@ impl<'a> Launch<'a> {
             Orientation::Columns => {
                 let reductions = self.exec.passes.iter().flat_map(|p| &p.reductions);
                 let bytes: usize = reductions
-                    .map(|r| r.exec.lanes() * r.exec.dtypes.iter().map(|d| d.size()).sum::<usize>())
+                    .map(|r| self.lanes(r) * r.exec.dtypes.iter().map(|d| d.size()).sum::<usize>())
                     .sum();
                 let columns = g.b.min((COLUMN_BYTES / bytes.max(1)).clamp(64, TILE));
-                let a = prev_power_of_two(least_one(TILE / columns)).min(CHUNK);
+                // Flat blocks of short runs lie within the lanes.
+                let most = if columns < SHORT_RUN { LANES } else { CHUNK };
+                let a = prev_power_of_two(least_one(TILE / columns)).min(most);
                 let flat = columns == g.b;
                 Steps { outer: columns, rows: 0, a: if flat { a } else { 1 }, b: 1 }
             }
         };
+    }
+
+    /// Whether the row function is to be used: rows of memory, and as many as there are threads or little work.
+    fn is_work_for_rows(&self) -> bool {
+        let g = &self.geometry;
+        let enough = g.a >= 2 * rayon::current_num_threads() || work(self, g.a * g.b) < WORTH_WAKING;
+        let long = g.b > CHUNK && !enough;
+        self.exec.row.is_some()
+            && g.orientation == Orientation::Rows
+            && (1..=LONGEST_ROW).contains(&g.b)
+            && !long
+    }
+
+    /// The lanes of a reduction for each outer position. Short rows need not all of them; the functions for whole rows,
+    /// and those that are not the runtime's, take what there is.
+    pub(crate) fn lanes(&self, reduction: &PassReduction) -> usize {
+        let rows = self.geometry.orientation == Orientation::Rows;
+        if reduction.exec.ordered || (rows && reduction.along.is_none()) {
+            return reduction.exec.lanes();
+        }
+        self.geometry.reduced().clamp(1, LANES).next_power_of_two()
+    }
+
+    /// Whether the rows of a block are too short for a loop each.
+    pub(crate) fn is_flat(&self, block: &Block) -> bool {
+        block.b_len < SHORT_RUN
     }
 
     /// Whether an inner load's elements lie across the rows, so that several rows should be read at once.
@@ -436,9 +488,10 @@ impl<'a> Launch<'a> {
         let mut b = std::mem::take(&mut self.buffers);
         b.scalars.clear();
         b.scalar_starts.clear();
-        for stage in &self.exec.stages {
+        let of_rows = self.exec.row.iter().map(|row| &row.scalars);
+        for scalars in self.exec.stages.iter().map(|stage| &stage.scalars).chain(of_rows) {
             b.scalar_starts.push(b.scalars.len());
-            for (scalar, dtype) in &stage.scalars {
+            for (scalar, dtype) in scalars {
                 let value = match scalar {
                     Scalar::Param(p) => {
                         let given = self.env.scalars.get(p.index()).copied().flatten();

@@ -17,7 +17,7 @@ thread_local! {
 }
 
 /// Below this many nanoseconds of work a launch stays on its thread: waking others takes 20 to 40 microseconds.
-const WORTH_WAKING: usize = 100_000;
+pub(crate) const WORTH_WAKING: usize = 100_000;
 /// A task is at least this many nanoseconds of work.
 const TASK: usize = 20_000;
 
@@ -155,7 +155,8 @@ fn run_tasks(
     });
 }
 
-fn work(launch: &Launch<'_>, positions: usize) -> usize {
+/// About how many nanoseconds these positions are work for.
+pub(crate) fn work(launch: &Launch<'_>, positions: usize) -> usize {
     (positions.saturating_mul(launch.exec.cost) / 1000).max(1)
 }
 
@@ -199,8 +200,14 @@ fn run_reduction(launch: &Launch<'_>) {
     let nanoseconds = work(launch, g.outer().saturating_mul(g.reduced().max(1)));
     let has_scans = launch.exec.passes.iter().any(|p| !p.scans.is_empty());
     let blocks = g.c * side.div_ceil(launch.steps.outer);
-    if nanoseconds >= WORTH_WAKING && chunks > 1 && !has_scans && blocks < 2 * rayon::current_num_threads() {
+    let few = blocks < 2 * rayon::current_num_threads();
+    if nanoseconds >= WORTH_WAKING && chunks > 1 && !has_scans && few && !launch.by_row {
         return run_by_passes(launch, nanoseconds);
+    }
+    if launch.by_row {
+        return run_tasks(launch, false, nanoseconds, blocks, |worker, task| {
+            worker.run_rows(outer_block(launch, side, task));
+        });
     }
     run_tasks(launch, false, nanoseconds, blocks, |worker, task| {
         worker.enter(outer_block(launch, side, task), None);

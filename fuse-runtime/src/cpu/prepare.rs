@@ -4,7 +4,7 @@ use super::affine::{MAX_DIMS, collect_cuts};
 use super::bindings::{Bindings, CpuFault};
 use super::instruction_set::InstructionSet;
 use super::parallel::run_parts;
-use super::reduce::ReduceExec;
+use super::reduce::{BuiltinFns, ReduceExec, Step};
 use super::tile::{GroupFns, StageFn};
 use fuse_ir::dtype::DType;
 use fuse_ir::graph::{Kernel, Reducer};
@@ -12,7 +12,7 @@ use fuse_ir::id::{AxisId, OperandId, ValueId};
 use fuse_ir::index_map::IndexExpr;
 use fuse_ir::program::Program;
 use fuse_ir::schedule::{BodyOp, ScheduledGroup};
-use fuse_ir::stage::{Place, Scalar, Stage, StagedGroup, ValuePlace, cut_into_stages};
+use fuse_ir::stage::{Place, Scalar, Stage, StagedGroup, ValuePlace, cut_into_stages, find_row_function};
 use std::fmt;
 
 /// Why a program cannot be prepared: its generated functions are not those of its plan.
@@ -113,6 +113,8 @@ pub(crate) struct GroupExec {
     pub(crate) group: ScheduledGroup,
     functions: GroupFns,
     pub(crate) stages: Vec<StageExec>,
+    /// All passes over a row in one.
+    pub(crate) row: Option<RowExec>,
     pub(crate) uniform: Vec<usize>,
     pub(crate) prologue: Vec<usize>,
     pub(crate) passes: Vec<PassExec>,
@@ -142,7 +144,21 @@ pub(crate) struct StageExec {
     pub(crate) inputs: Vec<(ValueId, DType, Source)>,
     pub(crate) scalars: Vec<(Scalar, DType)>,
     pub(crate) outputs: Vec<Output>,
+    /// The reductions that it takes along, by position in the pass's.
+    pub(crate) reductions: Vec<usize>,
     pub(crate) faults: Vec<ValueId>,
+}
+
+/// A row function with the chosen version.
+#[derive(Debug)]
+pub(crate) struct RowExec {
+    pub(crate) function: StageFn,
+    pub(crate) inputs: Vec<(ValueId, DType, OperandId)>,
+    pub(crate) outer_inputs: Vec<(ValueId, DType, OperandId)>,
+    pub(crate) scalars: Vec<(Scalar, DType)>,
+    pub(crate) buffers: Vec<(ValueId, DType)>,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) outer_outputs: Vec<Output>,
 }
 
 /// Where an input of a stage comes from.
@@ -165,6 +181,8 @@ pub(crate) struct Output {
     pub(crate) dtype: DType,
     /// Whether it goes to a row buffer.
     pub(crate) buffered: bool,
+    /// Whether the engine reads it, which wants its rows one after the other.
+    pub(crate) flat: bool,
     /// The stores that take it to memory, by position in the group's.
     pub(crate) stores: Vec<usize>,
 }
@@ -181,10 +199,19 @@ pub(crate) struct PassExec {
     pub(crate) outer_stores: Vec<usize>,
 }
 
+impl PassExec {
+    /// Whether positions of different lanes may be swept in any order.
+    pub(crate) fn is_free_in_order(&self) -> bool {
+        self.scans.is_empty() && self.reductions.iter().all(|r| !r.exec.ordered)
+    }
+}
+
 /// A reduction in its pass.
 #[derive(Debug)]
 pub(crate) struct PassReduction {
     pub(crate) exec: ReduceExec,
+    /// The compiled functions, if a stage takes the reduction along.
+    pub(crate) along: Option<BuiltinFns>,
     /// The components that are read; `ArgMax` reads one and has two.
     pub(crate) sources: Vec<(ValueId, DType, Source)>,
     /// The values that are components of the result.
@@ -225,10 +252,10 @@ impl GroupExec {
         let mut passes = Vec::new();
         for (k, pass) in staged.passes.iter().enumerate() {
             let mut reductions = Vec::new();
-            for values in &pass.reductions {
+            for (r, values) in pass.reductions.iter().enumerate() {
                 let combiners: Vec<StageFn> = fns.combiners.iter().map(|c| c.select(set)).collect();
                 let reduction = builder
-                    .reduction(k, values, &combiners, set)
+                    .reduction(k, r, values, &combiners, set)
                     .ok_or_else(|| error(format!("no reduction for {}", values[0])))?;
                 reductions.push(reduction);
             }
@@ -279,6 +306,7 @@ impl GroupExec {
             uniform_loads: all().filter(scalar_loads).collect(),
             group: group.clone(),
             functions: *fns,
+            row: builder.row(fns, set),
             uniform: staged.uniform.clone(),
             prologue: staged.prologue.clone(),
             stages,
@@ -363,11 +391,54 @@ impl Builder<'_> {
                     value: v,
                     dtype: dtype(v),
                     buffered: pass.is_some_and(|p| self.group.passes[p].buffered.contains(&v)),
+                    flat: pass.is_some_and(|p| self.is_read_by_engine(p, v)),
                     stores: stores_of(v),
                 })
                 .collect(),
+            reductions: stage.reductions.clone(),
             faults: stage.faults.clone(),
         }
+    }
+
+    fn row(&self, fns: &GroupFns, set: InstructionSet) -> Option<RowExec> {
+        let (row, function) = (find_row_function(self.group, self.staged)?, fns.rows?.select(set));
+        let typed = |v: ValueId| (v, self.group.value(v).dtype.compute());
+        let load = |v: ValueId| match self.group.value(v).op {
+            BodyOp::Load(operand) => Some((v, typed(v).1, operand)),
+            BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => None,
+            BodyOp::Map { .. } | BodyOp::Reduce { .. } | BodyOp::CumSum { .. } => None,
+        };
+        let stored = |&v: &ValueId| {
+            let stores = (0..self.group.stores.len()).filter(|&s| self.group.stores[s].value == v);
+            Output { value: v, dtype: typed(v).1, buffered: false, flat: false, stores: stores.collect() }
+        };
+        Some(RowExec {
+            function,
+            inputs: row.inputs.iter().map(|&v| load(v)).collect::<Option<_>>()?,
+            outer_inputs: row.outer_inputs.iter().map(|&v| load(v)).collect::<Option<_>>()?,
+            scalars: row.scalars,
+            buffers: row.buffers.iter().map(|&v| typed(v)).collect(),
+            outputs: row.outputs.iter().map(stored).collect(),
+            outer_outputs: row.outer_outputs.iter().map(stored).collect(),
+        })
+    }
+
+    /// Whether the engine itself reads an inner value of a pass: to reduce it, to add it up, or as an index.
+    fn is_read_by_engine(&self, pass: usize, v: ValueId) -> bool {
+        let staged = &self.staged.passes[pass];
+        let reduced = staged
+            .reductions
+            .iter()
+            .enumerate()
+            .any(|(r, values)| !self.is_taken_along(pass, r) && self.group.reads(values[0]).contains(&v));
+        reduced
+            || staged.scans.iter().any(|&scan| self.group.reads(scan).contains(&v))
+            || self.group.operands.iter().any(|o| o.reads().contains(&v))
+    }
+
+    fn is_taken_along(&self, pass: usize, reduction: usize) -> bool {
+        let mut stages = self.staged.passes[pass].sweep.iter().map(|&t| &self.staged.stages[t]);
+        stages.any(|stage| stage.reductions.contains(&reduction))
     }
 
     /// As [`Self::source`], but a stage that copies a value to an output reads it from where it was before.
@@ -389,6 +460,7 @@ impl Builder<'_> {
     fn reduction(
         &self,
         pass: usize,
+        r: usize,
         values: &[ValueId],
         combiners: &[StageFn],
         set: InstructionSet,
@@ -411,7 +483,12 @@ impl Builder<'_> {
             (v, if argument { 1 } else { output as usize })
         });
         let sources = sources.iter().zip(&dtypes).map(|(&v, &d)| (v, d, self.source(v, Some(pass))));
-        Some(PassReduction { exec, sources: sources.collect(), results: results.collect() })
+        let (sources, results) = (sources.collect(), results.collect());
+        let along = match exec.step {
+            Step::Builtin(fns) if self.is_taken_along(pass, r) => Some(fns),
+            Step::Builtin(_) | Step::Argument(_) | Step::User(_) => None,
+        };
+        Some(PassReduction { exec, along, sources, results })
     }
 
     fn scan(&self, pass: usize, v: ValueId) -> Option<PassScan> {

@@ -8,7 +8,7 @@ mod arguments;
 mod builtin;
 
 use super::instruction_set::InstructionSet;
-use super::tile::{Slot, StageFn, Tile};
+use super::tile::{Slot, StageFn, Tile, TileShape};
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::graph::Reducer;
 use fuse_ir::schedule::LANES;
@@ -174,7 +174,7 @@ impl ReduceExec {
                     (fns.combine)(acc[0], acc[1].cast(), width, other[0], other[1].cast(), len);
                 }
                 Step::User(combiner) => {
-                    let slot = |data: *mut u8, len, dtype| Slot { data, len, dtype };
+                    let slot = |data: *mut u8, len, dtype| Slot { data, len, row_stride: 0, dtype };
                     let mut inputs = [slot(std::ptr::null_mut(), 0, DType::Bool); MAX_COMPONENTS];
                     let mut outputs = inputs;
                     for (k, &dtype) in self.dtypes.iter().enumerate() {
@@ -183,7 +183,8 @@ impl ReduceExec {
                     }
                     let n = self.dtypes.len();
                     let mut fault = [usize::MAX];
-                    let mut tile = Tile::new(len, &inputs[..n], &mut outputs[..n], &[], &mut fault);
+                    let shape = TileShape { rows: 1, len };
+                    let mut tile = Tile::new(shape, &inputs[..n], &mut outputs[..n], &[], &[], &mut fault);
                     combiner(&mut tile);
                     if fault[0] != usize::MAX {
                         FAULTED.set(true);
@@ -194,14 +195,15 @@ impl ReduceExec {
     }
 
     /// Folds the lanes of `columns` outer positions (lane-major) by halving; the results are the first `columns`.
+    /// `lanes` is [`Self::lanes`], or a lower power of two if no position goes to the others: identities change nothing.
     ///
     /// # Safety
-    /// The arrays have `lanes() * columns` elements.
-    pub(crate) unsafe fn fold(&self, acc: &Components, columns: usize) {
-        let mut half = self.lanes() / 2;
+    /// The arrays have `lanes * columns` elements.
+    pub(crate) unsafe fn fold(&self, acc: &Components, lanes: usize, columns: usize) {
+        let mut half = lanes / 2;
         // SAFETY: halves of the accumulators do not overlap.
         unsafe {
-            if let (Step::Builtin(fns), 1) = (&self.step, columns) {
+            if let (Step::Builtin(fns), LANES, 1) = (&self.step, lanes, columns) {
                 return (fns.fold)(acc[0]);
             }
             while half > 0 {

@@ -2,7 +2,8 @@
 
 use super::geometry::Orientation;
 use super::launch::Launch;
-use super::reduce::{Components, MAX_COMPONENTS, ReduceExec};
+use super::prepare::PassReduction;
+use super::reduce::{Components, MAX_COMPONENTS};
 use fuse_ir::id::ValueId;
 use fuse_ir::schedule::CHUNK;
 
@@ -108,7 +109,7 @@ impl Layout {
         let levels = if chunks > 1 { chunks.ilog2() as usize + 2 } else { 1 };
         for pass in &exec.passes {
             for reduction in &pass.reductions {
-                let layout = lay_out_reduction(&mut self.bytes, &reduction.exec, outer, levels);
+                let layout = lay_out_reduction(&mut self.bytes, launch, reduction, outer, levels);
                 self.reductions.push(layout);
             }
             for _ in &pass.scans {
@@ -118,12 +119,19 @@ impl Layout {
     }
 }
 
-fn lay_out_reduction(bytes: &mut usize, exec: &ReduceExec, outer: usize, levels: usize) -> ReductionLayout {
+fn lay_out_reduction(
+    bytes: &mut usize,
+    launch: &Launch<'_>,
+    reduction: &PassReduction,
+    outer: usize,
+    levels: usize,
+) -> ReductionLayout {
+    let (exec, lanes) = (&reduction.exec, launch.lanes(reduction));
     let mut layout =
         ReductionLayout { lanes: [0; MAX_COMPONENTS], top: [0; MAX_COMPONENTS], stack: [0; MAX_COMPONENTS] };
     for (k, dtype) in exec.dtypes.iter().enumerate() {
         let size = dtype.size();
-        layout.lanes[k] = take(bytes, exec.lanes() * outer * size);
+        layout.lanes[k] = take(bytes, lanes * outer * size);
         layout.top[k] = take(bytes, outer * size);
         layout.stack[k] = take(bytes, levels * outer * size);
     }

@@ -6,6 +6,7 @@ use super::prepare::{PassReduction, PassScan, Source};
 use super::reduce::{Components, ReduceExec, Step, take_combiner_fault};
 use super::scan::{scan_columns, scan_rows};
 use super::scratch::{ReductionLayout, components};
+use super::tile::LaneSlot;
 use super::worker::Worker;
 use fuse_ir::schedule::{CHUNK, LANES};
 use fuse_ir::stage::Place;
@@ -60,22 +61,33 @@ impl Worker<'_> {
                 // SAFETY: the layout has that many lanes.
                 unsafe {
                     let lanes = components(self.base, &state.lanes);
-                    reduction.exec.fill_identity(&lanes, 0, reduction.exec.lanes() * self.outer.len);
+                    reduction.exec.fill_identity(&lanes, 0, launch.lanes(reduction) * self.outer.len);
                 }
             }
         }
-        let (outer, columns) = (self.outer, g.orientation == Orientation::Columns);
-        let (rows, step) = if columns { (outer.len, steps.a) } else { (steps.rows, steps.b) };
-        for first in (0..outer.len).step_by(rows.max(1)) {
-            for at in (chunk * CHUNK..end).step_by(step.max(1)) {
-                let len = step.min(end - at);
-                let block = if columns {
-                    Block { c: outer.c, a: at, a_len: len, b: outer.start, b_len: outer.len }
-                } else {
-                    let a_len = rows.min(outer.len - first);
-                    Block { c: outer.c, a: outer.start + first, a_len, b: at, b_len: len }
-                };
-                self.sweep_block(p, &block);
+        let outer = self.outer;
+        let start = chunk * CHUNK;
+        if g.orientation == Orientation::Columns {
+            let block = |a, a_len| Block { c: outer.c, a, a_len, b: outer.start, b_len: outer.len };
+            if steps.a == 1 && pass.is_free_in_order() {
+                // One lane after the other, so that its accumulators stay in the L1 cache.
+                for lane in start..end.min(start + LANES) {
+                    for at in (lane..end).step_by(LANES) {
+                        self.sweep_block(p, &block(at, 1));
+                    }
+                }
+            } else {
+                for at in (start..end).step_by(steps.a) {
+                    self.sweep_block(p, &block(at, steps.a.min(end - at)));
+                }
+            }
+        } else {
+            for first in (0..outer.len).step_by(steps.rows.max(1)) {
+                for at in (start..end).step_by(steps.b.max(1)) {
+                    let (a, a_len) = (outer.start + first, steps.rows.min(outer.len - first));
+                    let block = Block { c: outer.c, a, a_len, b: at, b_len: steps.b.min(end - at) };
+                    self.sweep_block(p, &block);
+                }
             }
         }
         for (r, reduction) in pass.reductions.iter().enumerate() {
@@ -92,20 +104,47 @@ impl Worker<'_> {
         let pass = &launch.exec.passes[p];
         self.state.prefetch.step();
         for &k in &pass.sweep {
+            self.find_lanes(p, k, block);
             self.run_stage(k, block);
         }
         for (r, reduction) in pass.reductions.iter().enumerate() {
-            self.reduce_block(p, r, reduction, block);
+            if reduction.along.is_none() {
+                self.reduce_block(p, r, reduction, block);
+            }
         }
         for (s, scan) in pass.scans.iter().enumerate() {
             self.scan_block(p, s, scan, block);
         }
     }
 
+    /// The lanes of the reductions that a stage takes along over a block.
+    fn find_lanes(&mut self, p: usize, stage: usize, block: &Block) {
+        let launch = self.launch;
+        self.state.lanes.clear();
+        for &r in &launch.exec.stages[stage].reductions {
+            let reduction = &launch.exec.passes[p].reductions[r];
+            let (lanes, dtype) = (launch.lanes(reduction), reduction.exec.dtypes[0]);
+            let (skipped, width, first, groups) = match launch.geometry.orientation {
+                Orientation::Columns if launch.is_flat(block) => {
+                    (block.a % LANES * block.b_len, block.len(), 0, 1)
+                }
+                Orientation::Columns => (0, block.b_len, block.a % LANES, lanes),
+                Orientation::Plain | Orientation::Rows => ((block.a - self.outer.start) * lanes, lanes, 0, 1),
+            };
+            // SAFETY: the layout has lanes for each outer position.
+            let data = unsafe {
+                let start = components(self.base, &self.reduction_layout(p, r).lanes)[0];
+                start.add(skipped * dtype.size())
+            };
+            self.state.lanes.push(LaneSlot { data, dtype, width, first, groups });
+        }
+    }
+
     /// Whether each row is one chunk and one block, and the reducer has a function for whole rows.
     fn is_whole_row(&self, reduction: &PassReduction) -> bool {
         let g = &self.launch.geometry;
-        g.orientation == Orientation::Rows
+        reduction.along.is_none()
+            && g.orientation == Orientation::Rows
             && self.launch.steps.b == g.b
             && g.b <= CHUNK
             && matches!(reduction.exec.step, Step::Builtin(_))
@@ -187,12 +226,15 @@ impl Worker<'_> {
         unsafe {
             let (lanes, top) = (components(self.base, &state.lanes), components(self.base, &state.top));
             if self.launch.geometry.orientation == Orientation::Columns {
-                exec.fold(&lanes, len);
+                exec.fold(&lanes, self.launch.lanes(reduction), len);
                 copy(exec, &lanes, &top, len);
+            } else if let Some(fns) = reduction.along {
+                // Lanes are rows as others are, whose lanes are themselves.
+                (fns.rows)(lanes[0], len, self.launch.lanes(reduction), top[0]);
             } else {
                 for row in 0..len {
                     let row_lanes = exec.offset(&lanes, row * exec.lanes());
-                    exec.fold(&row_lanes, 1);
+                    exec.fold(&row_lanes, exec.lanes(), 1);
                     copy(exec, &row_lanes, &exec.offset(&top, row), 1);
                 }
             }

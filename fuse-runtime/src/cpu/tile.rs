@@ -27,6 +27,8 @@ pub struct GroupFns {
     pub stages: &'static [StageFns],
     /// One for each of the user's combiners.
     pub combiners: &'static [StageFns],
+    /// All passes over a row, see [`fuse_ir::stage::RowFunction`].
+    pub rows: Option<StageFns>,
 }
 
 impl StageFns {
@@ -44,22 +46,55 @@ impl StageFns {
     }
 }
 
-/// One slice of a tile: initialised elements of a compute dtype.
+/// One slice of a row, for each row of a tile: initialised elements of a compute dtype.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) data: *mut u8,
     pub(crate) len: usize,
+    /// Elements from one row's slice to the next one's.
+    pub(crate) row_stride: usize,
     pub(crate) dtype: DType,
 }
 
-/// The arguments of one call of a stage.
+/// The lanes of a reduction that a stage takes along.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneSlot {
+    pub(crate) data: *mut u8,
+    pub(crate) dtype: DType,
+    /// Lanes of a row.
+    pub(crate) width: usize,
+    /// Which of the groups of lanes is the first row's; the rows after it go round through `groups`.
+    pub(crate) first: usize,
+    /// How many groups of lanes there are.
+    pub(crate) groups: usize,
+}
+
+/// The arguments of one call of a stage: rows of slices.
 pub struct Tile<'a> {
+    rows: usize,
     len: usize,
+    next: usize,
     inputs: &'a [Slot],
     outputs: &'a mut [Slot],
+    lanes: &'a [LaneSlot],
     scalars: &'a [Value],
     faults: &'a mut [usize],
     slices: PhantomData<&'a mut [u8]>,
+}
+
+/// The slices of one row of a tile.
+pub struct Row<'t> {
+    index: usize,
+    len: usize,
+    inputs: &'t [Slot],
+    outputs: &'t [Slot],
+    lanes: &'t [LaneSlot],
+    scalars: &'t [Value],
+    faults: &'t mut [usize],
+    /// How many outputs were handed out or passed over.
+    outputs_taken: usize,
+    /// How many lanes were.
+    lanes_taken: usize,
 }
 
 mod private {
@@ -89,60 +124,113 @@ macro_rules! elements {
 
 elements!(f32: F32, f64: F64, i8: I8, i16: I16, i32: I32, i64: I64, u8: U8, u16: U16, u32: U32, u64: U64, bool: Bool);
 
+/// What a stage or a combiner is called with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TileShape {
+    pub(crate) rows: usize,
+    pub(crate) len: usize,
+}
+
 impl<'a> Tile<'a> {
-    /// A tile of `len` positions.
+    /// A tile.
     ///
     /// # Safety
-    /// For `'a` every slot points to `len` initialised elements of its dtype (of [`Slot::len`] in combiners), aligned;
-    /// no output overlaps another slot, and nothing else touches the outputs.
+    /// For `'a` every slot points to rows of [`Slot::len`] initialised elements of its dtype, aligned, and every lane
+    /// slot to `groups * width`; no output or lanes overlap another slot, and nothing else touches them.
     #[inline(always)]
     pub(crate) unsafe fn new(
-        len: usize,
+        shape: TileShape,
         inputs: &'a [Slot],
         outputs: &'a mut [Slot],
+        lanes: &'a [LaneSlot],
         scalars: &'a [Value],
         faults: &'a mut [usize],
     ) -> Self {
-        Tile { len, inputs, outputs, scalars, faults, slices: PhantomData }
+        let TileShape { rows, len } = shape;
+        Tile { rows, len, next: 0, inputs, outputs, lanes, scalars, faults, slices: PhantomData }
     }
 
-    /// The positions of the tile.
+    /// The next row, as long as there is one.
+    #[inline(always)]
+    pub fn next_row(&mut self) -> Option<Row<'_>> {
+        if self.next == self.rows {
+            return None;
+        }
+        let index = self.next;
+        self.next += 1;
+        Some(Row {
+            index,
+            len: self.len,
+            inputs: self.inputs,
+            outputs: self.outputs,
+            lanes: self.lanes,
+            scalars: self.scalars,
+            faults: self.faults,
+            outputs_taken: 0,
+            lanes_taken: 0,
+        })
+    }
+}
+
+impl<'t> Row<'t> {
+    /// The positions of the row.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the tile has no positions.
+    /// Whether the row has no positions.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The input of that number.
+    /// The input of that number: an element for each position, or one for the row.
     ///
     /// # Panics
     /// If the stage and the engine disagree on its slots, which the program's construction excludes.
     #[inline(always)]
-    pub fn input<T: Element>(&self, k: usize) -> &'a [T] {
+    pub fn input<T: Element>(&self, k: usize) -> &'t [T] {
         let slot = self.inputs[k];
         assert!(slot.dtype == T::DTYPE, "a stage reads its tile as another type");
-        // SAFETY: by the contract of `new` the slot holds `len` elements of T, and no output overlaps it.
-        unsafe { std::slice::from_raw_parts(slot.data.cast(), slot.len) }
+        // SAFETY: by the contract of `Tile::new` the row holds `len` elements of T, and no output overlaps it.
+        unsafe {
+            let data = slot.data.cast::<T>().add(self.index * slot.row_stride);
+            std::slice::from_raw_parts(data, slot.len)
+        }
     }
 
-    /// The output of that number; once.
+    /// The output of that number; outputs are taken in order.
     ///
     /// # Panics
     /// If the stage and the engine disagree on its slots, or if it is taken twice.
     #[inline(always)]
-    pub fn output<T: Element>(&mut self, k: usize) -> &'a mut [T] {
-        let slot = &mut self.outputs[k];
+    pub fn output<T: Element>(&mut self, k: usize) -> &'t mut [T] {
+        let slot = self.outputs[k];
         assert!(slot.dtype == T::DTYPE, "a stage writes its tile as another type");
-        let data = std::mem::replace(&mut slot.data, std::ptr::null_mut());
-        assert!(!data.is_null(), "an output is taken once");
-        // SAFETY: by the contract of `new` the slot holds `len` elements of T that nothing else touches, and the null
-        // left behind keeps this from being handed out again.
-        unsafe { std::slice::from_raw_parts_mut(data.cast(), slot.len) }
+        assert!(k >= self.outputs_taken, "outputs are taken once, in order");
+        self.outputs_taken = k + 1;
+        // SAFETY: by the contract of `Tile::new` the row holds `len` elements of T that nothing else touches, and it is
+        // not handed out again during this borrow of the tile.
+        unsafe {
+            let data = slot.data.cast::<T>().add(self.index * slot.row_stride);
+            std::slice::from_raw_parts_mut(data, slot.len)
+        }
+    }
+
+    /// The lanes of the reduction of that number; lanes are taken in order.
+    ///
+    /// # Panics
+    /// If the stage and the engine disagree on its slots, or if they are taken twice.
+    #[inline(always)]
+    pub fn lanes<T: Element>(&mut self, k: usize) -> &'t mut [T] {
+        let slot = self.lanes[k];
+        assert!(slot.dtype == T::DTYPE, "a stage reduces in another type");
+        assert!(k >= self.lanes_taken, "lanes are taken once, in order");
+        self.lanes_taken = k + 1;
+        let group = (slot.first + self.index) % slot.groups;
+        // SAFETY: as for `output`.
+        unsafe { std::slice::from_raw_parts_mut(slot.data.cast::<T>().add(group * slot.width), slot.width) }
     }
 
     /// The scalar of that number.
@@ -157,11 +245,12 @@ impl<'a> Tile<'a> {
         }
     }
 
-    /// Reports, for each value of the stage that may fault, the first position that did, or `usize::MAX`.
+    /// Reports, for each value of the stage that may fault, the first position of the row that did, or `usize::MAX`.
     #[inline(always)]
     pub fn report_faults(&mut self, first: &[usize]) {
         for (mine, theirs) in self.faults.iter_mut().zip(first) {
-            *mine = (*mine).min(*theirs);
+            let at = (self.index * self.len).saturating_add(*theirs);
+            *mine = (*mine).min(at);
         }
     }
 }

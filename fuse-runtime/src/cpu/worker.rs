@@ -9,7 +9,7 @@ use super::launch::Launch;
 use super::prefetch::Prefetch;
 use super::prepare::{Output, Source, StageExec};
 use super::scratch::{Layout, Scratch};
-use super::tile::{Slot, Tile};
+use super::tile::{LaneSlot, Slot, Tile, TileShape};
 use fuse_ir::dtype::DType;
 use fuse_ir::id::ValueId;
 use fuse_ir::schedule::Operand;
@@ -24,15 +24,27 @@ pub(crate) struct WorkerState {
     keys: Vec<TileKey>,
     outer_keys: Vec<TileKey>,
     expand_keys: Vec<[usize; 3]>,
-    tiles: Vec<*mut u8>,
+    /// By value: where the last stage that computed it put it.
+    tiles: Vec<Rows>,
     arrays: Vec<*mut u8>,
     row_buffers: Vec<*mut u8>,
     inputs: Vec<Slot>,
     outputs: Vec<Slot>,
+    pub(crate) lanes: Vec<LaneSlot>,
     faults: Vec<usize>,
     index_tiles: IndexTiles,
     pub(crate) prefetch: Prefetch,
 }
+
+/// The rows of a block.
+#[derive(Clone, Copy, Debug)]
+struct Rows {
+    data: *mut u8,
+    /// Elements from one to the next.
+    stride: usize,
+}
+
+const NO_ROWS: Rows = Rows { data: std::ptr::null_mut(), stride: 0 };
 
 thread_local! {
     /// Several, because a thread that waits in a launch may be given another one to help with.
@@ -79,7 +91,7 @@ impl<'l> Worker<'l> {
         state.expand_keys.clear();
         state.expand_keys.resize(values, [usize::MAX; 3]);
         state.tiles.clear();
-        state.tiles.resize(values, std::ptr::null_mut());
+        state.tiles.resize(values, NO_ROWS);
         for (list, offsets) in
             [(&mut state.arrays, &state.layout.arrays), (&mut state.row_buffers, &state.layout.row_buffers)]
         {
@@ -167,7 +179,7 @@ impl<'l> Worker<'l> {
     ) -> *mut u8 {
         match source {
             Source::Load(operand) => self.load(operand.index(), v, place, block),
-            Source::Tile => self.state.tiles[v.index()],
+            Source::Tile => self.state.tiles[v.index()].data,
             Source::Buffer => self.row_buffer(v, dtype, block),
             Source::Outer if place == Place::Inner => self.expand(v, dtype, block),
             Source::Outer => self.state.arrays[v.index()],
@@ -349,37 +361,91 @@ impl<'l> Worker<'l> {
         let exec = self.launch.exec;
         if exec.outer_arrays.contains(&v) {
             Source::Outer
-        } else if !self.state.tiles[v.index()].is_null() {
+        } else if !self.state.tiles[v.index()].data.is_null() {
             Source::Tile
         } else {
             Source::Buffer
         }
     }
 
-    /// Runs a stage over a block, stores included.
+    /// An input of an inner stage, row by row: in memory where it lies there in runs, else in a tile.
+    fn input_rows(&mut self, v: ValueId, dtype: DType, source: Source, block: &Block) -> Slot {
+        let launch = self.launch;
+        let len = block.b_len;
+        let slot = |data, row_stride| Slot { data, len, row_stride, dtype };
+        match source {
+            Source::Load(operand) => {
+                let access = launch.access(operand.index());
+                if !access.dtype.is_narrow_float()
+                    && let Some((at, stride)) = access.flat_rows(launch.forms(), block)
+                    && let Ok(stride) = usize::try_from(stride)
+                {
+                    // SAFETY: the bindings vouch for every element that the plan reads.
+                    return slot(unsafe { access.data.offset(at as isize * dtype.size() as isize) }, stride);
+                }
+                slot(self.load(operand.index(), v, Place::Inner, block), len)
+            }
+            Source::Tile => {
+                let rows = self.state.tiles[v.index()];
+                slot(rows.data, rows.stride)
+            }
+            Source::Buffer => slot(self.row_buffer(v, dtype, block), len),
+            Source::Outer if launch.geometry.orientation == Orientation::Columns => {
+                slot(self.state.arrays[v.index()], 0)
+            }
+            Source::Outer => slot(self.expand(v, dtype, block), len),
+        }
+    }
+
+    /// Runs a stage over a block, stores included. The lanes of its reductions are in place.
     pub(crate) fn run_stage(&mut self, k: usize, block: &Block) {
         let launch = self.launch;
         let stage: &StageExec = &launch.exec.stages[k];
-        let len = block.len();
+        let inner = stage.place == Place::Inner;
+        // The lanes of a row are the row's; those of columns follow one another as the columns do.
+        let own_lanes = !stage.reductions.is_empty() && launch.geometry.orientation == Orientation::Rows;
+        let by_rows = inner && (own_lanes || !launch.is_flat(block));
+        let mut shape = if by_rows {
+            TileShape { rows: block.a_len, len: block.b_len }
+        } else {
+            TileShape { rows: 1, len: block.len() }
+        };
         self.state.inputs.clear();
         for &(v, dtype, source) in &stage.inputs {
-            let data = self.input(v, dtype, source, stage.place, block);
-            self.state.inputs.push(Slot { data, len, dtype });
+            let slot = if by_rows {
+                self.input_rows(v, dtype, source, block)
+            } else {
+                let data = self.input(v, dtype, source, stage.place, block);
+                Slot { data, len: shape.len, row_stride: shape.len, dtype }
+            };
+            self.state.inputs.push(slot);
         }
         self.state.outputs.clear();
         for output in &stage.outputs {
-            let data = self.output_place(output, stage.place, block);
-            self.state.tiles[output.value.index()] = data;
-            self.state.outputs.push(Slot { data, len, dtype: output.dtype });
+            let rows = self.output_place(output, stage.place, block);
+            self.state.tiles[output.value.index()] = rows;
+            let row_stride = if by_rows { rows.stride } else { shape.len };
+            let slot = Slot { data: rows.data, len: shape.len, row_stride, dtype: output.dtype };
+            self.state.outputs.push(slot);
         }
-        self.state.faults.clear();
-        self.state.faults.resize(stage.faults.len(), usize::MAX);
         let state = &mut *self.state;
-        // SAFETY: inputs are initialised tiles of `len` elements, outputs are places of their own, and the function is
-        // the version for an instruction set that was found here.
+        let of_stage = state.inputs.iter().chain(&state.outputs);
+        if shape.rows > 1
+            && stage.reductions.is_empty()
+            && of_stage.clone().all(|s| s.len == shape.len && s.row_stride == shape.len)
+        {
+            shape = TileShape { rows: 1, len: block.len() };
+            state.inputs.iter_mut().chain(&mut state.outputs).for_each(|slot| slot.len = shape.len);
+        }
+        state.faults.clear();
+        state.faults.resize(stage.faults.len(), usize::MAX);
+        // SAFETY: inputs are initialised rows of their length, outputs are places of their own, lanes those of the
+        // block, and the function is the version for an instruction set that was found here.
         unsafe {
             let scalars = launch.scalars(k);
-            let mut tile = Tile::new(len, &state.inputs, &mut state.outputs, scalars, &mut state.faults);
+            let lanes = if stage.reductions.is_empty() { &[] } else { &state.lanes[..] };
+            let (inputs, outputs, faults) = (&state.inputs, &mut state.outputs, &mut state.faults);
+            let mut tile = Tile::new(shape, inputs, outputs, lanes, scalars, faults);
             (stage.function)(&mut tile);
         }
         for (i, &v) in stage.faults.iter().enumerate() {
@@ -389,32 +455,114 @@ impl<'l> Worker<'l> {
             }
         }
         for output in &stage.outputs {
-            let tile = self.state.tiles[output.value.index()];
+            let rows = self.state.tiles[output.value.index()];
             for &s in &output.stores {
-                self.store(s, tile, block);
+                self.store_rows(s, rows, block);
             }
         }
     }
 
-    /// Where a stage puts an output: into memory if that is one slice, else into scratch.
-    fn output_place(&self, output: &Output, place: Place, block: &Block) -> *mut u8 {
-        let v = output.value.index();
-        if place != Place::Inner {
-            return self.state.arrays[v];
+    /// All passes over these rows.
+    pub(crate) fn run_rows(&mut self, outer: OuterBlock) {
+        self.outer = outer;
+        let launch = self.launch;
+        let Some(row) = &launch.exec.row else { return };
+        let positions = self.outer_positions();
+        let (rows, len) = (outer.len, launch.geometry.b);
+        let block = Block { c: 0, a: outer.start, a_len: rows, b: 0, b_len: len };
+        self.state.inputs.clear();
+        for &(v, dtype, operand) in &row.inputs {
+            let slot = self.input_rows(v, dtype, Source::Load(operand), &block);
+            self.state.inputs.push(slot);
         }
-        if output.buffered {
-            return self.row_buffer(output.value, output.dtype, block);
+        for &(v, dtype, operand) in &row.outer_inputs {
+            let data = self.load(operand.index(), v, Place::Outer, &positions);
+            self.state.inputs.push(Slot { data, len: 1, row_stride: 1, dtype });
         }
-        for &s in &output.stores {
-            let access = self.launch.store(s);
-            if self.launch.is_direct(s)
-                && let Some(at) = access.flat_offset(self.launch.forms(), block)
-            {
-                // SAFETY: the block's elements are the launch's to write.
-                return unsafe { access.data.offset(at as isize * access.dtype.size() as isize) };
+        self.state.outputs.clear();
+        for &(v, dtype) in &row.buffers {
+            // Each row is done with before the next: one buffer will do.
+            let data = self.state.row_buffers[v.index()];
+            self.state.outputs.push(Slot { data, len, row_stride: 0, dtype });
+        }
+        for output in &row.outputs {
+            let Rows { data, stride } = self.output_place(output, Place::Inner, &block);
+            self.state.outputs.push(Slot { data, len, row_stride: stride, dtype: output.dtype });
+        }
+        for output in &row.outer_outputs {
+            let data = self.state.arrays[output.value.index()];
+            self.state.outputs.push(Slot { data, len: 1, row_stride: 1, dtype: output.dtype });
+        }
+        let state = &mut *self.state;
+        // SAFETY: inputs are initialised rows of their length, outputs are places of their own, and the function is the
+        // version for an instruction set that was found here.
+        unsafe {
+            let (inputs, outputs) = (&state.inputs, &mut state.outputs);
+            let shape = TileShape { rows, len };
+            let mut tile = Tile::new(shape, inputs, outputs, &[], launch.row_scalars(), &mut []);
+            (row.function)(&mut tile);
+        }
+        for (k, output) in row.outputs.iter().enumerate() {
+            let slot = self.state.outputs[row.buffers.len() + k];
+            for &s in &output.stores {
+                self.store_rows(s, Rows { data: slot.data, stride: slot.row_stride }, &block);
             }
         }
-        self.at(self.state.layout.tiles[v])
+        for output in &row.outer_outputs {
+            for &s in &output.stores {
+                self.store(s, self.array(output.value), &positions);
+            }
+        }
+    }
+
+    /// Where a stage puts an output: into memory if its rows are runs there, else into scratch.
+    fn output_place(&self, output: &Output, place: Place, block: &Block) -> Rows {
+        let v = output.value.index();
+        let flat = |data| Rows { data, stride: block.b_len };
+        if place != Place::Inner {
+            return flat(self.state.arrays[v]);
+        }
+        if output.buffered {
+            return flat(self.row_buffer(output.value, output.dtype, block));
+        }
+        for &s in &output.stores {
+            if let Some(rows) = self.direct_rows(s, block)
+                && (rows.stride == block.b_len || !(output.flat || self.launch.is_flat(block)))
+            {
+                return rows;
+            }
+        }
+        flat(self.at(self.state.layout.tiles[v]))
+    }
+
+    /// The rows of a block in memory, if a stage may write them there.
+    fn direct_rows(&self, s: usize, block: &Block) -> Option<Rows> {
+        let access = self.launch.store(s);
+        if !self.launch.is_direct(s) {
+            return None;
+        }
+        let (at, stride) = access.flat_rows(self.launch.forms(), block)?;
+        let stride = if block.a_len == 1 { block.b_len } else { usize::try_from(stride).ok()? };
+        // SAFETY: the block's elements are the launch's to write.
+        let data = unsafe { access.data.offset(at as isize * access.dtype.size() as isize) };
+        (stride >= block.b_len).then_some(Rows { data, stride })
+    }
+
+    /// Takes rows to memory, unless they lie there already.
+    fn store_rows(&mut self, s: usize, rows: Rows, block: &Block) {
+        if block.a_len == 1 || rows.stride == block.b_len {
+            return self.store(s, rows.data, block);
+        }
+        if self.direct_rows(s, block).is_some_and(|place| place.data == rows.data) {
+            return;
+        }
+        let size = self.launch.store(s).dtype.compute().size();
+        for row in 0..block.a_len {
+            let one = Block { a: block.a + row, a_len: 1, ..*block };
+            // SAFETY: the row is one of the block's.
+            let data = unsafe { rows.data.add(row * rows.stride * size) };
+            self.store(s, data, &one);
+        }
     }
 
     /// Takes a tile to memory, unless it lies there already.

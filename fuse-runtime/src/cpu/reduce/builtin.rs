@@ -1,11 +1,10 @@
 //! Sum, product, extremes and truth: reducers of one component.
 
+use super::super::combine::{All, Any, Combine, Max, Min, Prod, Sum, fold_lanes};
 use super::super::instruction_set::InstructionSet;
-use crate::math;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::graph::Reducer;
 use fuse_ir::schedule::{CHUNK, LANES};
-use std::hint::black_box;
 
 /// The compiled functions of a reducer of one component.
 #[derive(Clone, Copy, Debug)]
@@ -18,12 +17,6 @@ pub(crate) struct BuiltinFns {
     pub(crate) step: unsafe fn(*mut u8, usize, *const u8, usize),
     /// `(data, rows, n, out)`: each of `rows` rows of `n` elements, at most one chunk, to one.
     pub(crate) rows: unsafe fn(*const u8, usize, usize, *mut u8),
-}
-
-/// How two elements become one.
-trait Combine<T: Copy> {
-    const IDENTITY: T;
-    fn combine(a: T, b: T) -> T;
 }
 
 #[inline(always)]
@@ -40,27 +33,6 @@ fn lanes_body<T: Copy, C: Combine<T>>(acc: &mut [T; LANES], data: &[T]) {
     for (a, x) in acc.iter_mut().zip(tail) {
         *a = C::combine(*a, *x);
     }
-}
-
-#[inline(always)]
-fn halve<T: Copy, C: Combine<T>, const N: usize, const M: usize>(a: [T; N]) -> [T; M] {
-    let mut folded = [C::IDENTITY; M];
-    for i in 0..M {
-        folded[i] = C::combine(a[i], a[i + M]);
-    }
-    folded
-}
-
-/// Folds the lanes by halving. Between the halvings the lanes lie in memory: LLVM otherwise takes the whole tree for one
-/// expression of scalars, of which it makes shuffles by the hundred.
-#[inline(always)]
-fn fold_body<T: Copy, C: Combine<T>>(lanes: [T; LANES]) -> T {
-    let a: [T; 32] = halve::<T, C, 64, 32>(lanes);
-    let a: [T; 16] = black_box(halve::<T, C, 32, 16>(black_box(a)));
-    let a: [T; 8] = black_box(halve::<T, C, 16, 8>(a));
-    let a: [T; 4] = black_box(halve::<T, C, 8, 4>(a));
-    let a: [T; 2] = halve::<T, C, 4, 2>(a);
-    C::combine(a[0], a[1])
 }
 
 #[inline(always)]
@@ -148,7 +120,7 @@ fn rows_body<T: Copy, C: Combine<T>>(data: &[T], n: usize, out: &mut [T]) {
             for (o, row) in out.iter_mut().zip(data.chunks_exact(n)) {
                 let mut lanes = [C::IDENTITY; LANES];
                 lanes_body::<T, C>(&mut lanes, row);
-                *o = fold_body::<T, C>(lanes);
+                *o = fold_lanes::<T, C>(lanes);
             }
         }
     }
@@ -165,7 +137,7 @@ macro_rules! version {
         $(#[$feature])?
         unsafe fn fold(acc: *mut u8) {
             // SAFETY: the caller gives 64 accumulators.
-            unsafe { *acc.cast::<$t>() = fold_body::<$t, $c>(*acc.cast()) }
+            unsafe { *acc.cast::<$t>() = fold_lanes::<$t, $c>(*acc.cast()) }
         }
         $(#[$feature])?
         unsafe fn step(acc: *mut u8, width: usize, data: *const u8, len: usize) {
@@ -206,82 +178,6 @@ macro_rules! versions {
             InstructionSet::Baseline => version!($t, $c),
         }
     };
-}
-
-struct Sum;
-struct Prod;
-struct Max;
-struct Min;
-struct Any;
-struct All;
-
-macro_rules! float_combiners {
-    ($($t:ty),*) => {$(
-        impl Combine<$t> for Sum {
-            const IDENTITY: $t = 0.0;
-            #[inline(always)]
-            fn combine(a: $t, b: $t) -> $t { a + b }
-        }
-        impl Combine<$t> for Prod {
-            const IDENTITY: $t = 1.0;
-            #[inline(always)]
-            fn combine(a: $t, b: $t) -> $t { a * b }
-        }
-        impl Combine<$t> for Max {
-            const IDENTITY: $t = <$t>::NEG_INFINITY;
-            #[inline(always)]
-            fn combine(a: $t, b: $t) -> $t { math::maximum(a, b) }
-        }
-        impl Combine<$t> for Min {
-            const IDENTITY: $t = <$t>::INFINITY;
-            #[inline(always)]
-            fn combine(a: $t, b: $t) -> $t { math::minimum(a, b) }
-        }
-    )*};
-}
-
-macro_rules! integer_combiners {
-    ($($t:ty),*) => {$(
-        impl Combine<$t> for Sum {
-            const IDENTITY: $t = 0;
-            #[inline(always)]
-            fn combine(a: $t, b: $t) -> $t { a.wrapping_add(b) }
-        }
-        impl Combine<$t> for Prod {
-            const IDENTITY: $t = 1;
-            #[inline(always)]
-            fn combine(a: $t, b: $t) -> $t { a.wrapping_mul(b) }
-        }
-        impl Combine<$t> for Max {
-            const IDENTITY: $t = <$t>::MIN;
-            #[inline(always)]
-            fn combine(a: $t, b: $t) -> $t { if a > b { a } else { b } }
-        }
-        impl Combine<$t> for Min {
-            const IDENTITY: $t = <$t>::MAX;
-            #[inline(always)]
-            fn combine(a: $t, b: $t) -> $t { if a < b { a } else { b } }
-        }
-    )*};
-}
-
-float_combiners!(f32, f64);
-integer_combiners!(i8, i16, i32, i64, u8, u16, u32, u64);
-
-impl Combine<bool> for Any {
-    const IDENTITY: bool = false;
-    #[inline(always)]
-    fn combine(a: bool, b: bool) -> bool {
-        a | b
-    }
-}
-
-impl Combine<bool> for All {
-    const IDENTITY: bool = true;
-    #[inline(always)]
-    fn combine(a: bool, b: bool) -> bool {
-        a & b
-    }
 }
 
 /// The identity of `Max` (`greatest` false: of `Min`) for a dtype of numbers.

@@ -1,0 +1,126 @@
+//! The loops over the positions of a slice.
+
+use super::segment::{BLOCK, Segment, cut_into_segments};
+use super::values::Values;
+use fuse_ir::id::ValueId;
+use fuse_ir::schedule::LANES;
+use fuse_ir::stage::Stage;
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote};
+
+/// What a loop reads and writes besides the values it computes. Slices are named, and as long as `len` says.
+pub(super) struct Loop<'a> {
+    pub(super) stage: &'a Stage,
+    /// Input slices; their elements have the same names.
+    pub(super) inputs: &'a [Ident],
+    /// Output slices and what goes there.
+    pub(super) outputs: &'a [(ValueId, Ident)],
+    /// Reductions that are taken along.
+    pub(super) reductions: &'a [Along],
+}
+
+/// A reduction that a loop takes along.
+pub(super) struct Along {
+    /// What is reduced.
+    pub(super) source: ValueId,
+    /// The name of the runtime's reducer.
+    pub(super) reducer: &'static str,
+    /// The slice of lanes: one for each position, or at most `LANES`, into which the positions go in turn.
+    pub(super) lanes: Ident,
+}
+
+impl Loop<'_> {
+    pub(super) fn emit(&self, values: &mut Values<'_>) -> TokenStream {
+        let segments = cut_into_segments(values.kernel, values.group, self.stage);
+        match &segments[..] {
+            [whole] if self.reductions.is_empty() => self.whole(values, whole),
+            _ => self.blocks(values, &segments),
+        }
+    }
+
+    /// One loop over all positions.
+    fn whole(&self, values: &mut Values<'_>, whole: &Segment) -> TokenStream {
+        let inputs = self.inputs;
+        let bindings: Vec<TokenStream> = whole.values.iter().map(|&v| values.binding(v)).collect();
+        let ends = self.ends(values, &format_ident!("i"), |_| true);
+        quote! {
+            for i in 0..len {
+                #(let #inputs = #inputs[i];)*
+                #(#bindings)*
+                #ends
+            }
+        }
+    }
+
+    /// What is done with results at a position: of the values for which `is_here` holds.
+    fn ends(&self, values: &mut Values<'_>, at: &Ident, is_here: impl Fn(&ValueId) -> bool) -> TokenStream {
+        let mut ends = TokenStream::new();
+        for (v, output) in self.outputs.iter().filter(|(v, _)| is_here(v)) {
+            let result = values.reference(*v);
+            ends.extend(quote!(#output[#at] = #result;));
+        }
+        let private = values.private;
+        for Along { source, reducer, lanes } in self.reductions.iter().filter(|r| is_here(&r.source)) {
+            let (source, reducer) = (values.reference(*source), format_ident!("{reducer}"));
+            ends.extend(quote!(
+                #lanes[#at] = <#private::reduce::#reducer as #private::reduce::Combine<_>>::combine(#lanes[#at], #source);
+            ));
+        }
+        ends
+    }
+
+    /// A loop over blocks of positions, in each a loop for every segment; the last takes the reductions along.
+    fn blocks(&self, values: &mut Values<'_>, segments: &[Segment]) -> TokenStream {
+        // A block with reductions has a position for each lane.
+        let lane_count = Literal::usize_unsuffixed(LANES);
+        let block = Literal::usize_unsuffixed(if self.reductions.is_empty() { BLOCK } else { LANES });
+        let arrays: Vec<(ValueId, Ident)> = segments
+            .iter()
+            .flat_map(|s| s.keeps.iter().copied())
+            .map(|v| (v, values.name_beside(v, "block")))
+            .collect();
+        let array_of = |v: &ValueId| arrays.iter().find(|(u, _)| u == v).map(|(_, name)| name.clone());
+        let inputs = self.inputs;
+        let mut loops = TokenStream::new();
+        for (k, segment) in segments.iter().enumerate() {
+            let (takes, taken_from): (Vec<Ident>, Vec<Ident>) =
+                segment.takes.iter().filter_map(|v| Some((values.name(*v), array_of(v)?))).unzip();
+            let bindings: Vec<TokenStream> = segment.values.iter().map(|&v| values.binding(v)).collect();
+            let (keeps, kept_in): (Vec<Ident>, Vec<Ident>) =
+                segment.keeps.iter().filter_map(|v| Some((values.name(*v), array_of(v)?))).unzip();
+            // What no segment computes is an input handed on, or the same everywhere: the last one sees to it.
+            let is_here = |v: &ValueId| match segments.iter().position(|s| s.values.contains(v)) {
+                Some(computed) => computed == k,
+                None => k + 1 == segments.len(),
+            };
+            let ends = self.ends(values, &format_ident!("j"), is_here);
+            loops.extend(quote! {
+                for j in 0..n {
+                    let i = start + j;
+                    #(let #inputs = #inputs[j];)*
+                    #(let #takes = #taken_from[j];)*
+                    #(#bindings)*
+                    #(#kept_in[j] = #keeps;)*
+                    #ends
+                }
+            });
+        }
+        let names = arrays.iter().map(|(_, name)| name);
+        let types = arrays.iter().map(|(v, _)| values.rust_type(*v));
+        let outputs = self.outputs.iter().map(|(_, name)| name);
+        let lanes: Vec<&Ident> = self.reductions.iter().map(|r| &r.lanes).collect();
+        quote! {
+            #(let mut #names = [<#types as ::core::default::Default>::default(); #block];)*
+            let mut start = 0;
+            while start < len {
+                let n = ::core::cmp::Ord::min(len - start, #block);
+                #(let #inputs = &#inputs[start..][..n];)*
+                #(let #outputs = &mut #outputs[start..][..n];)*
+                #(let at = if #lanes.len() > #lane_count { start } else { 0 };
+                let #lanes = &mut #lanes[at..][..n];)*
+                #loops
+                start += #block;
+            }
+        }
+    }
+}
