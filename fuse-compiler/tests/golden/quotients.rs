@@ -75,21 +75,31 @@ fn g0_sweep0_body<const F: bool>(len: usize, x: &[i32], y: &[i32], x2_out: &mut 
     [first_fault_2]
 }
 fn g0_sweep0_baseline(t: &mut ::fuse::__private::Tile<'_>) {
-    let faults =
-        g0_sweep0_body::<{ cfg!(target_arch = "aarch64") }>(t.len(), t.input(0), t.input(1), t.output(0));
-    t.report_faults(&faults);
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        let faults = g0_sweep0_body::<{ cfg!(target_arch = "aarch64") }>(
+            row.len(),
+            row.input(0),
+            row.input(1),
+            row.output(0),
+        );
+        row.report_faults(&faults);
+    }
 }
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn g0_sweep0_avx2(t: &mut ::fuse::__private::Tile<'_>) {
-    let faults = g0_sweep0_body::<true>(t.len(), t.input(0), t.input(1), t.output(0));
-    t.report_faults(&faults);
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        let faults = g0_sweep0_body::<true>(row.len(), row.input(0), row.input(1), row.output(0));
+        row.report_faults(&faults);
+    }
 }
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn g0_sweep0_avx512(t: &mut ::fuse::__private::Tile<'_>) {
-    let faults = g0_sweep0_body::<true>(t.len(), t.input(0), t.input(1), t.output(0));
-    t.report_faults(&faults);
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        let faults = g0_sweep0_body::<true>(row.len(), row.input(0), row.input(1), row.output(0));
+        row.report_faults(&faults);
+    }
 }
 #[doc = " The combiner `larger`, element by element."]
 #[allow(
@@ -123,20 +133,26 @@ fn g0_combine0_body<const F: bool>(left0: &mut [i32], right0: &[i32]) -> usize {
     if fault { 0 } else { usize::MAX }
 }
 fn g0_combine0_baseline(t: &mut ::fuse::__private::Tile<'_>) {
-    let fault = g0_combine0_body::<{ cfg!(target_arch = "aarch64") }>(t.output(0), t.input(0));
-    t.report_faults(&[fault]);
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        let fault = g0_combine0_body::<{ cfg!(target_arch = "aarch64") }>(row.output(0), row.input(0));
+        row.report_faults(&[fault]);
+    }
 }
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn g0_combine0_avx2(t: &mut ::fuse::__private::Tile<'_>) {
-    let fault = g0_combine0_body::<true>(t.output(0), t.input(0));
-    t.report_faults(&[fault]);
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        let fault = g0_combine0_body::<true>(row.output(0), row.input(0));
+        row.report_faults(&[fault]);
+    }
 }
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn g0_combine0_avx512(t: &mut ::fuse::__private::Tile<'_>) {
-    let fault = g0_combine0_body::<true>(t.output(0), t.input(0));
-    t.report_faults(&[fault]);
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        let fault = g0_combine0_body::<true>(row.output(0), row.input(0));
+        row.report_faults(&[fault]);
+    }
 }
 pub static GROUPS: &[::fuse::__private::GroupFns] = &[::fuse::__private::GroupFns {
     stages: &[::fuse::__private::StageFns {
@@ -153,4 +169,5 @@ pub static GROUPS: &[::fuse::__private::GroupFns] = &[::fuse::__private::GroupFn
         #[cfg(target_arch = "x86_64")]
         avx512: g0_combine0_avx512,
     }],
+    rows: ::core::option::Option::None,
 }];
