@@ -129,7 +129,9 @@ impl Worker<'_> {
                     (block.a % LANES * block.b_len, block.len(), 0, 1)
                 }
                 Orientation::Columns => (0, block.b_len, block.a % LANES, lanes),
-                Orientation::Plain | Orientation::Rows => ((block.a - self.outer.start) * lanes, lanes, 0, 1),
+                Orientation::Plain | Orientation::Rows => {
+                    ((block.a - self.outer.start) * lanes, lanes, 0, block.a_len)
+                }
             };
             // SAFETY: the layout has lanes for each outer position.
             let data = unsafe {
