@@ -210,6 +210,9 @@ pub enum ElementType {
     Generic(Ident),
 }
 
+/// The most results of a kernel: tuples of as many implement the runtime's `Outputs`.
+pub const MOST_RESULTS: usize = 32;
+
 /// What a tensor function gives back.
 #[derive(Clone)]
 pub enum Results {

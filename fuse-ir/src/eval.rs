@@ -20,8 +20,13 @@ mod node;
 
 mod compare;
 
+mod audit;
+
+mod samples;
+
 pub use array::{Array, EvalError, Fault, Input, Inputs, NodeFault, Outputs};
 pub use compare::{NodeError, compare_nodes};
+pub use samples::{ReductionSamples, sample_reductions};
 pub use scalar_fn::eval_fn;
 pub use scalar_op::eval_op;
 

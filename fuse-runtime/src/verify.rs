@@ -3,8 +3,8 @@
 //! For each set of sizes, each kind of values and each layout the kernel runs on every instruction set that this
 //! processor has. Its results must be those of the reference, which evaluates the graph node by node: equal bit for bit,
 //! but where transcendental functions reach, within what 2 ulp of each can do (`perturb`). Then each node of the
-//! reference is compared with f64 on that node's own inputs, and the laws of the user's reducers are tried on values that
-//! break them.
+//! reference is compared with f64 on that node's own inputs, and the laws of the user's reducers are tried on the values
+//! that its reductions take.
 
 mod buffer;
 mod cases;
@@ -25,6 +25,7 @@ use fuse_ir::eval::{Array, Input, Inputs};
 use fuse_ir::graph::{Kernel, OutputTarget, ParamKind};
 use fuse_ir::id::ParamId;
 use fuse_ir::schedule::BufferRef;
+use laws::Laws;
 
 /// How many positions the longest of the default sizes may have: enough for a reduction of three chunks, and little
 /// enough for the reference, which a debug build of the user's crate compiles without optimisation.
@@ -69,7 +70,7 @@ impl Verify {
             if self.sizes.is_empty() { cases::default_sizes(kernel, POSITIONS) } else { self.sizes.clone() };
         let seeds = if self.seeds.is_empty() { vec![1] } else { self.seeds.clone() };
         let mut report = Report::new(kernel);
-        report.laws = laws::check_reducer_laws(kernel)?;
+        let mut laws = Laws::default();
         let versions = InstructionSet::available();
         report.versions = versions.iter().map(ToString::to_string).collect();
         for size in &sizes {
@@ -84,6 +85,7 @@ impl Verify {
                         report.refused += 1;
                         continue;
                     };
+                    laws.collect(kernel, &inputs)?;
                     let reference = Reference::evaluate(kernel, &inputs)?;
                     for &version in &versions {
                         let case = Case { loaded, inputs: &inputs, layout, version };
@@ -101,6 +103,8 @@ impl Verify {
         if report.cases == 0 {
             return Err(Error::Verification(Box::new(Failure::no_sizes(kernel))));
         }
+        let verdict = laws.check(kernel)?;
+        (report.laws, report.law_notes) = (verdict.kept, verdict.notes);
         Ok(report)
     }
 }

@@ -159,6 +159,7 @@ pub const ALL: &[&str] = &[
     "tensor_without_dtype",
     "too_many_generics",
     "too_many_launches",
+    "too_many_results",
     "tuple_constant",
     "tuple_in_place_of_tensor",
     "tuple_pattern_differs",

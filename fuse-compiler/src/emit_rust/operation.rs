@@ -78,6 +78,8 @@ pub(super) fn emit_op(
         ScalarOp::Minimum => quote!(#private::math::minimum(#a, #b)),
         ScalarOp::Maximum => quote!(#private::math::maximum(#a, #b)),
         ScalarOp::Clamp => quote!(#private::clamp(#a, #b, #c)),
+        // std's is a call into libm where the instruction is not there.
+        ScalarOp::MulAdd if f32_operand => quote!(#private::math::mul_add::<F>(#a, #b, #c)),
         ScalarOp::MulAdd => quote!(#ty::mul_add(#a, #b, #c)),
         ScalarOp::Eq => quote!(#a == #b),
         ScalarOp::Ne => quote!(#a != #b),

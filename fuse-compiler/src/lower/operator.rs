@@ -60,7 +60,12 @@ pub(super) fn lower_binary(
         let left = expect_node(cx, left, site)?;
         let right = match right {
             Value::Untyped(count) => adopt(cx, count, DType::U32, site)?,
-            other => expect_node(cx, other, site)?,
+            other => {
+                let count = expect_node(cx, other, site)?;
+                // Masked, so that the low bits decide, which are the same in every integer dtype.
+                let is_int = cx.graph.dtype(count).is_int();
+                if is_int { cx.graph.cast(count, DType::U32, site) } else { count }
+            }
         };
         vec![left, right]
     } else {

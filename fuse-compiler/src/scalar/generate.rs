@@ -223,10 +223,8 @@ impl Generator<'_> {
             Kind::Shift(op, left, right) => {
                 let count_dtype = self.dtype_of(right);
                 let mut args = self.operands([&**left, &**right])?.concat();
-                if count_dtype != DType::U32
-                    && let Some(count) = args.pop()
-                {
-                    args.push(cast(count, DType::U32));
+                if let Some(count) = args.pop() {
+                    args.push(shift_count(count, count_dtype));
                 }
                 Ok(vec![Expr::Op(*op, args)])
             }
@@ -277,6 +275,18 @@ impl Generator<'_> {
             Kind::Assign { target, value } => {
                 let values = self.expression(value)?;
                 let variables = self.target(target);
+                self.assign(&variables, values);
+                Ok(Vec::new())
+            }
+            Kind::AssignOp { op, target, value } => {
+                let mut right = self.scalar(value)?;
+                if matches!(op, ScalarOp::Shl | ScalarOp::Shr) {
+                    right = shift_count(right, self.dtype_of(value));
+                }
+                // The target is read after the value was evaluated, which may have set it.
+                let variables = self.target(target);
+                let left = variables.iter().map(|&variable| Expr::Variable(variable));
+                let values = left.map(|left| Expr::Op(*op, vec![left, right.clone()])).collect();
                 self.assign(&variables, values);
                 Ok(Vec::new())
             }
@@ -407,6 +417,11 @@ fn field_range(ty: &ScalarType, index: usize) -> (usize, usize) {
         }
         ScalarType::Scalar(_) => (0, 1),
     }
+}
+
+/// The count of a shift, of any integer dtype: the operation masks it, and its low bits are the same in every dtype.
+fn shift_count(count: Expr, dtype: DType) -> Expr {
+    if dtype == DType::U32 { count } else { cast(count, DType::U32) }
 }
 
 fn cast(value: Expr, dtype: DType) -> Expr {

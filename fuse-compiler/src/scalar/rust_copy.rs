@@ -12,7 +12,7 @@ use super::tree::{Rewrite, Rewrites};
 use super::{FnSource, Origin, ScalarItems};
 use crate::diagnostic::{Diagnostics, Reported};
 use fuse_ir::dtype::DType;
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::parse_quote_spanned;
@@ -219,9 +219,26 @@ fn wrapping_operator(binary: &syn::ExprBinary, name: &str, dtype: DType, right: 
     let value = primitive_call(dtype, name, span, quote!(#left, #right));
     match binary.op {
         AddAssign(_) | SubAssign(_) | MulAssign(_) | DivAssign(_) | RemAssign(_) | ShlAssign(_)
+        | ShrAssign(_)
+            if has_block(&right) =>
+        {
+            // The value is evaluated before the target is read: it may set it.
+            let operand = syn::Ident::new("value", Span::mixed_site());
+            let value = primitive_call(dtype, name, span, quote!(#left, #operand));
+            parse_quote_spanned!(span=> { let #operand = #right; #left = #value; })
+        }
+        AddAssign(_) | SubAssign(_) | MulAssign(_) | DivAssign(_) | RemAssign(_) | ShlAssign(_)
         | ShrAssign(_) => parse_quote_spanned!(span=> #left = #value),
         _ => value,
     }
+}
+
+/// Whether the tokens have a block, in which alone assignments stand.
+fn has_block(tokens: &TokenStream) -> bool {
+    tokens.clone().into_iter().any(|token| match token {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace || has_block(&group.stream()),
+        TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
 }
 
 fn primitive_call(dtype: DType, name: &str, span: Span, operands: TokenStream) -> syn::Expr {

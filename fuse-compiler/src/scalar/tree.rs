@@ -117,6 +117,12 @@ pub(super) enum Kind {
         target: Box<Node>,
         value: Box<Node>,
     },
+    /// `target op= value` on a scalar: the value is evaluated first.
+    AssignOp {
+        op: ScalarOp,
+        target: Box<Node>,
+        value: Box<Node>,
+    },
     For {
         variable: Box<Pattern>,
         start: Box<Node>,

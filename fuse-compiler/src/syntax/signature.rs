@@ -2,8 +2,8 @@
 
 use super::dimension::parse_dimension;
 use super::{
-    DTypeBound, ElementType, Generic, GenericKind, KernelArgs, Param, ParamKind, Results, TensorFn,
-    TensorType,
+    DTypeBound, ElementType, Generic, GenericKind, KernelArgs, MOST_RESULTS, Param, ParamKind, Results,
+    TensorFn, TensorType,
 };
 use crate::diagnostic::{Diagnostics, Place, messages};
 use fuse_ir::dtype::DType;
@@ -40,6 +40,11 @@ pub(super) fn parse_tensor_fn(
         && let Some(param) = params.iter().find(|p| is_mutable(p))
     {
         diagnostics.report(messages::mutable_parameter_of_composite(Place::of(&param.ty)));
+    }
+    if let Results::Tuple(types, _) = &results
+        && let Some(beyond) = types.get(MOST_RESULTS).filter(|_| kernel.is_some())
+    {
+        diagnostics.report(messages::too_many_results(beyond.place, MOST_RESULTS));
     }
     if let Some(args) = &mut kernel {
         check_kernel_args(args, &mut generics, diagnostics);

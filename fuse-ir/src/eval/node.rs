@@ -185,26 +185,13 @@ impl Evaluation {
             }
             Op::Reduce { reducer, sources, axes, output } => {
                 let dtypes: Vec<DType> = sources.iter().map(|n| kernel.node(*n).ty.dtype).collect();
-                let sources: Vec<&NodeValue> = sources.iter().map(|n| &values[n.index()]).collect();
-                let len = axes.iter().map(|a| extents[a.index()] as usize).product();
+                let len: i64 = axes.iter().map(|a| extents[a.index()]).product();
                 if len == 0 && needs_elements(reducer) {
                     return Err(EvalError::EmptyReduction { node: id });
                 }
                 let mut combiner = Combiner::new(reducer, &dtypes, &kernel.functions, precision);
-                let mut inner = vec![0; extents.len()];
-                for_each_position(&node.ty.axes, extents, |index| {
-                    inner.copy_from_slice(index);
-                    let total = reduce_row(&mut combiner, len, |r, element| {
-                        let mut rest = r as i64;
-                        for a in axes.iter().rev() {
-                            inner[a.index()] = rest % extents[a.index()];
-                            rest /= extents[a.index()];
-                        }
-                        element.clear();
-                        element.extend(sources.iter().map(|s| s.get(&inner)));
-                    });
+                self.reduce(&mut combiner, &node.ty.axes, axes, sources, values, |total| {
                     result.data.push(total[*output as usize]);
-                    Ok(())
                 })?;
                 first_fault = combiner.fault;
             }
@@ -227,6 +214,35 @@ impl Evaluation {
             Op::Materialize { source } => result.data = values[source.index()].data.clone(),
         }
         Ok((result, first_fault))
+    }
+
+    /// Reduces `sources` over `reduced` at every position of `outer`, and gives each result to `take`.
+    pub(super) fn reduce(
+        &self,
+        combiner: &mut Combiner<'_>,
+        outer: &[AxisId],
+        reduced: &[AxisId],
+        sources: &[NodeId],
+        values: &[NodeValue],
+        mut take: impl FnMut(Vec<Value>),
+    ) -> Result<(), EvalError> {
+        let extents = &self.extents;
+        let sources: Vec<&NodeValue> = sources.iter().map(|n| &values[n.index()]).collect();
+        let len = reduced.iter().map(|a| extents[a.index()] as usize).product();
+        let mut inner = vec![0; extents.len()];
+        for_each_position(outer, extents, |index| {
+            inner.copy_from_slice(index);
+            take(reduce_row(combiner, len, |r, element| {
+                let mut rest = r as i64;
+                for a in reduced.iter().rev() {
+                    inner[a.index()] = rest % extents[a.index()];
+                    rest /= extents[a.index()];
+                }
+                element.clear();
+                element.extend(sources.iter().map(|s| s.get(&inner)));
+            }));
+            Ok(())
+        })
     }
 
     /// The element that a view reads at `index`: none where its bounds fail, 0 and a fault where an indirect index is

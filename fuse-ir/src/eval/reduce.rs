@@ -1,6 +1,6 @@
 //! The reduction tree of [`crate::schedule`] on the elements of one row, and the plain loop of the f64 reference.
 
-use super::scalar_fn::eval_fn_in;
+use super::scalar_fn::{audit_fn, eval_fn_in};
 use super::{Fault, Precision, eval_op};
 use crate::dtype::{DType, Value};
 use crate::graph::Reducer;
@@ -15,6 +15,8 @@ pub(crate) struct Combiner<'a> {
     identity: Vec<Value>,
     /// The first fault of a user's combiner.
     pub(crate) fault: Option<Fault>,
+    /// The worst error of an operation of a user's combiner in ulp, where it is asked for.
+    pub(super) worst: Option<f64>,
 }
 
 impl<'a> Combiner<'a> {
@@ -39,7 +41,7 @@ impl<'a> Combiner<'a> {
             Reducer::User { identity, .. } => identity.clone(),
         };
         let identity = identity.into_iter().map(|v| precision.admit(v)).collect();
-        Combiner { reducer, functions, precision, identity, fault: None }
+        Combiner { reducer, functions, precision, identity, fault: None, worst: None }
     }
 
     /// What an empty row gives and every accumulator starts with.
@@ -83,7 +85,10 @@ impl<'a> Combiner<'a> {
             }
             Reducer::User { combine, .. } => {
                 let args = [left.as_slice(), right].concat();
-                let (values, fault) = eval_fn_in(self.precision, self.functions, *combine, &args);
+                let (values, fault) = match &mut self.worst {
+                    None => eval_fn_in(self.precision, self.functions, *combine, &args),
+                    Some(worst) => audit_fn(self.functions, *combine, &args, worst),
+                };
                 self.fault = self.fault.or(fault);
                 *left = values;
                 return;

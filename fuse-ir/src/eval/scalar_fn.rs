@@ -1,5 +1,6 @@
 //! Scalar functions on single values, by walking their statements.
 
+use super::compare::difference;
 use super::wide::eval_op_wide;
 use super::{Fault, Precision, eval_op};
 use crate::dtype::{DType, Value};
@@ -21,14 +22,38 @@ pub(super) fn eval_fn_in(
     function: FnId,
     args: &[Value],
 ) -> (Vec<Value>, Option<Fault>) {
+    let (results, fault, _) = run_fn(precision, functions, function, args, None);
+    (results, fault)
+}
+
+/// [`eval_fn`], and in `worst` the greatest error in ulp of any single operation on the way, against f64 on that
+/// operation's own operands.
+pub(super) fn audit_fn(
+    functions: &[ScalarFn],
+    function: FnId,
+    args: &[Value],
+    worst: &mut f64,
+) -> (Vec<Value>, Option<Fault>) {
+    let (results, fault, found) = run_fn(Precision::Exact, functions, function, args, Some(*worst));
+    *worst = found.unwrap_or(*worst);
+    (results, fault)
+}
+
+fn run_fn(
+    precision: Precision,
+    functions: &[ScalarFn],
+    function: FnId,
+    args: &[Value],
+    worst: Option<f64>,
+) -> (Vec<Value>, Option<Fault>, Option<f64>) {
     let callee = &functions[function.index()];
     let mut variables = args.to_vec();
     // A local holds a value of its dtype from the start; the rule that it is assigned before it is read hides which.
     variables.extend(callee.variables[args.len()..].iter().map(|v| Value::zero(v.dtype)));
-    let mut frame = Frame { precision, functions, callee, variables, fault: None };
+    let mut frame = Frame { precision, functions, callee, variables, fault: None, worst };
     frame.execute(&callee.body);
     let results = callee.results.iter().map(|e| frame.eval(e)).collect();
-    (results, frame.fault)
+    (results, frame.fault, frame.worst)
 }
 
 struct Frame<'a> {
@@ -37,6 +62,8 @@ struct Frame<'a> {
     callee: &'a ScalarFn,
     variables: Vec<Value>,
     fault: Option<Fault>,
+    /// The worst error of an operation so far, where it is asked for.
+    worst: Option<f64>,
 }
 
 impl Frame<'_> {
@@ -62,11 +89,19 @@ impl Frame<'_> {
                     }
                 };
                 self.note(fault);
+                if let Some(worst) = &mut self.worst {
+                    let first = values.first().map_or(DType::F64, |v| v.dtype());
+                    let wide: Vec<Value> = values.iter().map(|&v| Precision::F64.admit(v)).collect();
+                    let want = eval_op_wide(*op, first, &wide).0;
+                    *worst = worst.max(difference(value.dtype(), value, want).1);
+                }
                 value
             }
             Expr::Call { function, args, result } => {
                 let values: Vec<Value> = args.iter().map(|a| self.eval(a)).collect();
-                let (results, fault) = eval_fn_in(self.precision, self.functions, *function, &values);
+                let (results, fault, worst) =
+                    run_fn(self.precision, self.functions, *function, &values, self.worst);
+                self.worst = worst;
                 self.note(fault);
                 results[*result as usize]
             }

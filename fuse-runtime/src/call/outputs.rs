@@ -94,15 +94,17 @@ macro_rules! tuple_of_outputs {
     };
 }
 
-tuple_of_outputs!(A 0);
-tuple_of_outputs!(A 0, B 1);
-tuple_of_outputs!(A 0, B 1, C 2);
-tuple_of_outputs!(A 0, B 1, C 2, D 3);
-tuple_of_outputs!(A 0, B 1, C 2, D 3, E 4);
-tuple_of_outputs!(A 0, B 1, C 2, D 3, E 4, F 5);
-tuple_of_outputs!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
-tuple_of_outputs!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
-tuple_of_outputs!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
-tuple_of_outputs!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
-tuple_of_outputs!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
-tuple_of_outputs!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
+/// The tuples of every length up to that of the list, shortest first.
+macro_rules! tuples_of_outputs {
+    ([$($done:ident $at:tt),*]) => {};
+    ([$($done:ident $at:tt),*] $name:ident $index:tt $(, $rest:ident $rest_index:tt)*) => {
+        tuple_of_outputs!($($done $at,)* $name $index);
+        tuples_of_outputs!([$($done $at,)* $name $index] $($rest $rest_index),*);
+    };
+}
+
+// As many as the compiler allows: `fuse_compiler::syntax::MOST_RESULTS`.
+tuples_of_outputs!([]
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15,
+    Q 16, S 17, T 18, U 19, V 20, W 21, X 22, Y 23, Z 24, Aa 25, Bb 26, Cc 27, Dd 28, Ee 29, Ff 30, Gg 31
+);

@@ -1,5 +1,6 @@
 //! Comparing a run with the reference, element by element, and the reference's nodes with f64.
 
+use super::cases::bind;
 use super::perturb::{PATTERNS, has_transcendental, perturb_kernel};
 use super::report::{Failure, Place, Report};
 use super::{Got, output_name};
@@ -7,7 +8,7 @@ use crate::error::Error;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::{Array, Inputs, NodeError, Outputs, Precision, compare_nodes, evaluate};
 use fuse_ir::graph::{Kernel, MapFn, Op, OutputTarget, Reducer};
-use fuse_ir::id::NodeId;
+use fuse_ir::id::{AxisId, NodeId};
 use fuse_ir::schedule::BufferRef;
 
 /// How much further than the moved references a result may be, since the real functions move each its own way.
@@ -182,8 +183,9 @@ fn position_of(shape: &[usize], k: usize) -> Vec<usize> {
 pub(super) fn check_nodes(kernel: &Kernel, inputs: &Inputs, report: &mut Report) -> Result<(), Error> {
     let errors = compare_nodes(kernel, inputs)
         .map_err(|error| Error::Verification(Box::new(Failure::reference(kernel, &error))))?;
+    let extents = bind(kernel, inputs).unwrap_or_default();
     for error in errors {
-        let Some(bound) = error_bound(kernel, error.node) else { continue };
+        let bound = error_bound(kernel, &extents, error.node);
         report.worst_node_ulp = report.worst_node_ulp.max(error.relative_to_terms);
         if !within(&error, bound) {
             return Err(Error::Verification(Box::new(Failure::node(kernel, &error, bound))));
@@ -196,22 +198,35 @@ fn within(error: &NodeError, bound: f64) -> bool {
     error.relative_to_terms <= bound
 }
 
-/// How far one operation may be from f64, in ulp; for sums in ε·Σ|x|. `None` for what is not one operation.
-fn error_bound(kernel: &Kernel, node: NodeId) -> Option<f64> {
+/// How far one operation may be from f64, in ulp; for sums in ε·Σ|x|. See [`NodeError::relative_to_terms`].
+fn error_bound(kernel: &Kernel, extents: &[i64], node: NodeId) -> f64 {
+    // Of the dtype itself the reference in f64 has as many roundings.
+    let doubled = if kernel.node(node).ty.dtype == DType::F64 { 2.0 } else { 1.0 };
+    let length = |axes: &[AxisId]| axes.iter().map(|a| extents[a.index()] as f64).product::<f64>();
     match &kernel.node(node).op {
-        Op::Tensor(_) | Op::Scalar(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => Some(0.0),
-        Op::View { .. } | Op::Materialize { .. } => Some(0.0),
+        Op::Tensor(_) | Op::Scalar(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => 0.0,
+        Op::View { .. } | Op::Materialize { .. } => 0.0,
         // Two roundings of an operation that is two, `rsqrt`, are a little more than one ulp.
-        Op::Map { function: MapFn::Op(op), .. } => Some(if op.is_transcendental() { 2.0 } else { 1.5 }),
-        // A function may cancel and compare inside; its own operations are what is bounded.
-        Op::Map { function: MapFn::Call { .. }, .. } => None,
-        // 64 additions in a lane, six halvings, and the pairs of chunks.
-        Op::Reduce { reducer: Reducer::Sum, .. } => Some(100.0),
-        Op::Reduce { reducer, .. } => match reducer {
-            Reducer::Max | Reducer::Min | Reducer::Any | Reducer::All => Some(0.0),
-            Reducer::ArgMax | Reducer::ArgMin => Some(0.0),
-            Reducer::Sum | Reducer::Prod | Reducer::User { .. } => None,
+        Op::Map { function: MapFn::Op(op), .. } => {
+            if op.is_transcendental() {
+                2.0
+            } else {
+                1.5
+            }
+        }
+        // The worst operation inside.
+        Op::Map { function: MapFn::Call { .. }, .. } => 2.0,
+        Op::Reduce { reducer, axes, .. } => match reducer {
+            // 64 additions in a lane, six halvings, and the pairs of chunks.
+            Reducer::Sum => 100.0,
+            // Half an ulp of relative error for each product, which is up to one at the result, and a little for the
+            // products of errors.
+            Reducer::Prod => doubled * 1.01 * length(axes),
+            Reducer::Max | Reducer::Min | Reducer::Any | Reducer::All => 0.0,
+            Reducer::ArgMax | Reducer::ArgMin => 0.0,
+            Reducer::User { .. } => 2.0,
         },
-        Op::CumSum { .. } => None,
+        // Half an ε of what was summed so far for each addition.
+        Op::CumSum { axis, .. } => doubled * 0.505 * length(&[*axis]),
     }
 }

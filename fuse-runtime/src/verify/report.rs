@@ -30,6 +30,9 @@ pub struct Report {
     pub worst_node_ulp: f64,
     /// How many reducers were found to keep their laws.
     pub laws: usize,
+    /// Where their laws break on NaN, infinities or overflow: the result then depends on the tree of the reduction,
+    /// which is fixed.
+    pub law_notes: Vec<String>,
 }
 
 impl Report {
@@ -44,6 +47,7 @@ impl Report {
             undecided: 0,
             worst_node_ulp: 0.0,
             laws: 0,
+            law_notes: Vec::new(),
         }
     }
 }
@@ -60,6 +64,9 @@ impl fmt::Display for Report {
         }
         if self.laws > 0 {
             write!(f, ", laws of {} reducers", self.laws)?;
+        }
+        for note in &self.law_notes {
+            write!(f, "\n  note: {note}")?;
         }
         Ok(())
     }

@@ -448,6 +448,17 @@ pub fn reference_result(at: Place) -> Diagnostic {
         .help("leave out the `&`")
 }
 
+/// A call gives its results as one tuple.
+///
+/// ```text
+/// fn k<N>(x: Tensor<f32, N>) -> (Tensor<f32, N>, /* 31 more */ Tensor<f32, N>)
+///                                                              ^^^^^^^^^^^^^^
+/// ```
+pub fn too_many_results(at: Place, most: usize) -> Diagnostic {
+    Diagnostic::new("too_many_results", at, format!("a kernel has at most {most} results"))
+        .help("`stack` puts results of one shape into one tensor")
+}
+
 /// A result without axes is a tensor too.
 ///
 /// ```text

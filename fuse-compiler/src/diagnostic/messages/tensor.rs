@@ -146,7 +146,7 @@ pub fn operation_not_defined(at: Place, op: ScalarOp, dtypes: &[DType]) -> Diagn
     let message = format!("this operation is not defined for {}", listed.join(" and "));
     let error = Diagnostic::new("operation_not_defined", at, message);
     match op {
-        ScalarOp::Shl | ScalarOp::Shr => error.help("the count of a shift is a `u32`"),
+        ScalarOp::Shl | ScalarOp::Shr => error.help("a shift is one of an integer by an integer"),
         ScalarOp::And | ScalarOp::Or | ScalarOp::Not if dtypes.contains(&DType::F32) => {
             error.help("compare first, as in `x > 0.0`")
         }

@@ -77,10 +77,19 @@ fn rule_10_methods_mean_what_they_mean_in_rust() {
 }
 
 #[test]
-fn rule_10_integers_wrap_and_shifts_take_u32() {
+fn rule_10_integers_wrap_and_shifts_mask_counts_of_any_integer() {
     let n = array(DType::I32, &[1], vec![Value::I32(i32::MAX)]);
     assert_eq!(run_numbers(&k("n: Tensor<i32, N>", "i32, N", "n + n"), vec![n.clone()]), [-2.0]);
     assert_eq!(run_numbers(&k("n: Tensor<i32, N>", "i32, N", "n >> 4"), vec![n]), [f64::from(i32::MAX >> 4)]);
+    let counts = array(DType::I8, &[4], [3, 33, -1, -29].map(Value::I8).to_vec());
+    let ones = k("by: Tensor<i8, N>", "i32, N", "select(by == 0, 1i32, 1i32) << by");
+    let want = [3u32, 33, -1i8 as u32, -29i8 as u32].map(|n| f64::from(1i32.wrapping_shl(n)));
+    assert_eq!(run_numbers(&ones, vec![counts]), want);
+    let counts = array(DType::U64, &[2], vec![Value::U64(1 << 40 | 1), Value::U64(63)]);
+    assert_eq!(
+        run_numbers(&k("by: Tensor<u64, N>", "u64, N", "by >> by"), vec![counts]),
+        [(1u64 << 39) as f64, 0.0]
+    );
     let (a, b) = (
         array(DType::Bool, &[1], vec![Value::Bool(true)]),
         array(DType::Bool, &[1], vec![Value::Bool(false)]),

@@ -256,15 +256,7 @@ impl Checker<'_> {
         }
         if assigns {
             self.check_target(&left)?;
-            // The target is read and written; it is a place, so that reading it twice means the same.
-            let read = self.check_expression(&binary.left)?;
-            let kind = if shift {
-                Kind::Shift(op, Box::new(read), Box::new(right))
-            } else {
-                Kind::Op(op, vec![read, right])
-            };
-            let value = Node { ty, place, kind };
-            let kind = Kind::Assign { target: Box::new(left), value: Box::new(value) };
+            let kind = Kind::AssignOp { op, target: Box::new(left), value: Box::new(right) };
             return Ok(Node { ty: self.types.unit(), place, kind });
         }
         let kind = if shift {

@@ -29,6 +29,13 @@ fn operands_are_evaluated_from_left_to_right() {
 }
 
 #[test]
+fn a_compound_assignment_evaluates_its_value_first() {
+    same_as_rustc!(Bits: fn f(x: f32) -> f32 { let mut y = x; y += { y = 5.0; y * 2.0 }; y });
+    same_as_rustc!(Bits: fn f(x: i32) -> i32 { let mut y = x; y ^= { y = 3; 5 }; y >>= { y |= x; 2u8 }; y });
+    same_as_rustc!(Bits: fn f(x: f32) -> (f32, f32) { let mut p = (x, 1.0); p.1 -= { p = (p.1, p.0); p.0 }; p });
+}
+
+#[test]
 fn branches() {
     same_as_rustc!(Bits: fn f(x: f32) -> f32 { if x > 0.0 { x } else { 0.01 * x } });
     same_as_rustc!(Bits: fn f(x: f32) -> f32 { if x < -1.0 { -1.0 } else if x > 1.0 { 1.0 } else { x } });

@@ -90,6 +90,24 @@ fn integers_wrap_in_every_build() {
 }
 
 #[test]
+fn the_value_of_a_compound_assignment_comes_first() {
+    copies!(
+        { fn f(x: i32, n: i64) -> i32 { let mut y = x; y -= { y = 3; x }; y <<= { y += 1; n }; y } } =>
+        { fn f(x: i32, n: i64) -> i32 {
+            let mut y = x;
+            { let value = { y = 3; x }; y = ::core::primitive::i32::wrapping_sub(y, value); };
+            {
+                let value = ::fuse_runtime::__private::scalar::shift_count({
+                    y = ::core::primitive::i32::wrapping_add(y, 1); n });
+                y = ::core::primitive::i32::wrapping_shl(y, value);
+            };
+            y
+        } }
+        compare f(i32, i64)
+    );
+}
+
+#[test]
 fn what_std_lacks_is_the_runtime_s() {
     copies!(
         { fn f(x: f32, y: f32) -> f32 { x.rsqrt() + f32::erf(y) + select(x > y, maximum(x, y), x.clamp(y, 1.0)).square() } } =>
