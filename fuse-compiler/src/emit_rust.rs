@@ -22,6 +22,7 @@
 
 mod combiner;
 mod function;
+mod inline;
 mod literal;
 mod loops;
 mod names;

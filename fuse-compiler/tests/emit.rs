@@ -96,6 +96,32 @@ fn a_row_with_its_consumers() {
 }
 
 #[test]
+fn a_function_with_a_chain_is_cut_into_blocks() {
+    let mut b = KernelBuilder::new("chain");
+    let n = b.axis("N");
+    let x = b.tensor("x", DType::F32, &[n]);
+    let v = |k| Expr::Variable(VarId(k));
+    let float = |name: &str| Variable { name: name.into(), dtype: DType::F32 };
+    let op = |op, args| Expr::Op(op, args);
+    let one = || Expr::Constant(Value::F32(1.0));
+    let assign = |k, value| Stmt::Assign { variable: VarId(k), value };
+    let bend = b.function(ScalarFn {
+        name: "bend".into(),
+        parameters: 1,
+        variables: vec![float("x"), float("a"), float("unused")],
+        body: vec![
+            assign(1, op(ScalarOp::Add, vec![op(ScalarOp::Tanh, vec![v(0)]), one()])),
+            assign(2, op(ScalarOp::Sin, vec![v(0)])),
+            assign(1, op(ScalarOp::Mul, vec![op(ScalarOp::Ln, vec![v(1)]), v(0)])),
+        ],
+        results: vec![op(ScalarOp::Add, vec![v(1), one()])],
+    });
+    let y = b.call(bend, 0, &[x]);
+    b.result(y, &[n]);
+    check("chain.rs", b.build());
+}
+
+#[test]
 fn functions_faults_and_combiners() {
     let mut b = KernelBuilder::new("quotients");
     let n = b.axis("N");

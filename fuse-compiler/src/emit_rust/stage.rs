@@ -1,6 +1,7 @@
 //! One stage as a function: slices in, slices out, one loop.
 
 use super::emit_versions;
+use super::inline::inline_chains;
 use super::literal::rust_type;
 use super::loops::{Along, Loop};
 use super::values::Values;
@@ -20,6 +21,9 @@ pub(super) fn emit_stage(
     stage: &Stage,
     name: &Ident,
 ) -> TokenStream {
+    let pass = staged.passes.iter().find(|p| p.sweep.iter().any(|&t| std::ptr::eq(&staged.stages[t], stage)));
+    let inlined = inline_chains(kernel, group, stage);
+    let (group, stage) = inlined.as_ref().map_or((group, stage), |(group, stage)| (group, stage));
     let mut values = Values::new(private, kernel, group, &stage.faults);
     let inputs: Vec<Ident> = stage.inputs.iter().map(|&v| values.name(v)).collect();
     let input_types: Vec<Ident> = stage.inputs.iter().map(|&v| values.rust_type(v)).collect();
@@ -30,7 +34,6 @@ pub(super) fn emit_stage(
         stage.outputs.iter().map(|&v| (v, values.name_beside(v, "out"))).collect();
     let output_names: Vec<&Ident> = outputs.iter().map(|(_, name)| name).collect();
     let output_types: Vec<Ident> = stage.outputs.iter().map(|&v| values.rust_type(v)).collect();
-    let pass = staged.passes.iter().find(|p| p.sweep.iter().any(|&t| std::ptr::eq(&staged.stages[t], stage)));
     let mut reductions = Vec::new();
     for reduction in pass.into_iter().flat_map(|p| stage.reductions.iter().map(|&r| &p.reductions[r])) {
         let v = reduction[0];
