@@ -17,7 +17,10 @@
 //! `cumsum` starts at zero and runs from first to last.
 
 pub mod build;
+mod dimensions;
 pub mod passes;
+
+pub use dimensions::MOST_DIMENSIONS;
 
 use crate::dtype::{DType, Value};
 use crate::graph::{MapFn, Reducer};

@@ -10,7 +10,7 @@ use crate::plan::Refusal;
 use crate::plan::cost::{Price, Sizes, count_code, count_live_values, count_parameters, price_group};
 use crate::schedule::build::{BodyContext, Refused, Root, build_body, label};
 use crate::schedule::passes::schedule_body;
-use crate::schedule::{BodyOp, BufferRef, Operand, ScheduledGroup};
+use crate::schedule::{BodyOp, BufferRef, MOST_DIMENSIONS, Operand, ScheduledGroup};
 use crate::target::Target;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -111,6 +111,13 @@ impl<'a> Problem<'a> {
             return refuse(
                 Refusal::Parameters,
                 format!("{parameters} buffers and scalars, {limit} fit a launch"),
+            );
+        }
+        let dimensions = group.count_dimensions();
+        if dimensions > MOST_DIMENSIONS {
+            return refuse(
+                Refusal::Parameters,
+                format!("{dimensions} axes and parts of axes, {MOST_DIMENSIONS} fit a launch"),
             );
         }
         let code = count_code(self.kernel, &group);

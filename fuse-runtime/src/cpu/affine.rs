@@ -9,7 +9,7 @@ use fuse_ir::id::{AxisId, ParamId};
 use fuse_ir::index_map::IndexExpr;
 
 /// The most dimensions of a domain, parts of divided axes included.
-pub(crate) const MAX_DIMS: usize = 16;
+pub(crate) const MAX_DIMS: usize = fuse_ir::schedule::MOST_DIMENSIONS;
 
 /// `base + Σ strides[k] · index[k]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -233,41 +233,4 @@ impl Domain {
         }
         self.affine(a, env)?.divide(divisor.base, self)
     }
-}
-
-/// The strides at which an expression divides axes, for [`Domain::new`].
-pub(crate) fn collect_cuts(expr: &IndexExpr, cuts: &mut Vec<(AxisId, IndexExpr)>) {
-    /// The axis that the expression is a part of, and the step on it of one.
-    fn part(expr: &IndexExpr, cuts: &mut Vec<(AxisId, IndexExpr)>) -> Option<(AxisId, IndexExpr)> {
-        match expr {
-            IndexExpr::Index(axis) => Some((*axis, IndexExpr::Const(1))),
-            IndexExpr::FloorDiv(a, b) => {
-                let (axis, step) = part(a, cuts)?;
-                let cut = (axis, step.times((**b).clone()));
-                add_cut(&cut, cuts);
-                Some(cut)
-            }
-            IndexExpr::Mod(a, b) => {
-                let (axis, step) = part(a, cuts)?;
-                add_cut(&(axis, step.clone().times((**b).clone())), cuts);
-                Some((axis, step))
-            }
-            IndexExpr::Add(a, b) | IndexExpr::Sub(a, b) | IndexExpr::Mul(a, b) => {
-                part(a, cuts);
-                part(b, cuts);
-                None
-            }
-            IndexExpr::Const(_) | IndexExpr::Extent(_) | IndexExpr::Param(_) | IndexExpr::Indirect(_) => None,
-        }
-    }
-    fn add_cut(cut: &(AxisId, IndexExpr), cuts: &mut Vec<(AxisId, IndexExpr)>) {
-        let mut constant = true;
-        cut.1.for_each_leaf(&mut |leaf| {
-            constant &= !matches!(leaf, IndexExpr::Index(_) | IndexExpr::Indirect(_));
-        });
-        if constant && !cuts.contains(cut) {
-            cuts.push(cut.clone());
-        }
-    }
-    part(expr, cuts);
 }

@@ -1,6 +1,6 @@
 //! What is computed once for a kernel: its stages, their functions, and everything that does not depend on sizes.
 
-use super::affine::{MAX_DIMS, collect_cuts};
+use super::affine::MAX_DIMS;
 use super::bindings::{Bindings, CpuFault};
 use super::instruction_set::InstructionSet;
 use super::parallel::run_parts;
@@ -269,15 +269,9 @@ impl GroupExec {
                 outer_stores: outer_stores.filter(held).collect(),
             });
         }
-        let mut cuts = Vec::new();
-        for operand in &group.operands {
-            operand.for_each_expr(|e| collect_cuts(e, &mut cuts));
-        }
-        for store in &group.stores {
-            store.indices.iter().for_each(|(_, e)| collect_cuts(e, &mut cuts));
-        }
-        // A launch has nowhere to report this, so it is refused here, before the first.
-        let dims = group.outer.len() + group.reduced.len() + cuts.len();
+        let cuts = group.axis_cuts();
+        // The planner keeps to it; a launch would have nowhere to report it.
+        let dims = group.count_dimensions();
         if dims > MAX_DIMS {
             return Err(error(format!(
                 "its axes and their parts are {dims}, at most {MAX_DIMS} are supported"

@@ -39,8 +39,8 @@ pub fn too_many_launches(
 /// A kernel without any plan.
 ///
 /// ```text
-/// #[kernel] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { .. }     // more values than one launch can hold
-///              ^
+/// #[kernel] fn k<A, .., Q>(x: Tensor<f32, A, .., Q>) -> Tensor<f32, A, .., Q> { x * 2.0 }     // 17 axes
+///                                                                               ^^^^^^^
 /// ```
 pub fn unplannable(at: Span, kernel: &str, because: &str) -> Diagnostic {
     Diagnostic::new("unplannable", at, format!("`{kernel}` cannot be planned: {because}"))
