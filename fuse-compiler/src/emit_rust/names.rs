@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Span};
 use std::collections::{HashMap, HashSet};
 
 /// Names that generated code uses for itself.
-const TAKEN: [&str; 11] = ["len", "i", "j", "n", "start", "first", "size", "at", "t", "row", "fault"];
+const TAKEN: [&str; 12] = ["len", "i", "j", "n", "start", "first", "size", "at", "t", "row", "fault", "F"];
 
 /// The names of one generated function.
 #[derive(Default)]
@@ -19,11 +19,15 @@ pub(super) struct Names {
 impl Names {
     /// A name like `wish` that is not in use.
     pub(super) fn distinct(&mut self, wish: &str) -> Ident {
-        let mut name = sanitize(wish);
+        let mut wish = sanitize(wish);
+        if is_like_function(&wish) {
+            wish.insert(0, 'x');
+        }
+        let mut name = wish.clone();
         let mut k = 1;
         while TAKEN.contains(&name.as_str()) || !self.used.insert(name.clone()) {
             k += 1;
-            name = format!("{}_{k}", sanitize(wish));
+            name = format!("{wish}_{k}");
         }
         ident(&name)
     }
@@ -55,6 +59,12 @@ fn wished_name(kernel: &Kernel, group: &ScheduledGroup, v: ValueId) -> Option<St
         BodyOp::Reduce { .. } | BodyOp::CumSum { .. } => {}
     }
     kernel.origins.get(value.node?.index())?.name.clone()
+}
+
+/// Whether a name may be that of a generated function, `f0_gelu`, which a variable of that name would hide.
+fn is_like_function(name: &str) -> bool {
+    let rest = name.strip_prefix('f').unwrap_or_default();
+    rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains('_')
 }
 
 /// The letters, digits and underscores of a name, in a form that starts like an identifier.
