@@ -89,8 +89,8 @@ fuse! {
 
 #[test]
 fn natural_reducers_keep_their_laws() -> Result<(), Error> {
-    for report in [best_of_row::verify().run()?, recurrence::verify().run()?, moments_of_row::verify().run()?]
-    {
+    for verification in [best_of_row::verify(), recurrence::verify(), moments_of_row::verify()] {
+        let report = verification.sizes(&[("M", 3), ("N", 70)]).run()?;
         assert_eq!(report.laws, 1, "{report}");
     }
     let nan = f32::NAN;
@@ -109,9 +109,15 @@ fn reducers_that_break_their_laws_are_found() {
             Err(error) => assert!(error.to_string().contains(words), "{error}"),
         }
     }
-    check(differences::verify().run(), "reducer `difference` has no identity");
-    check(greatest_above_zero::verify().run(), "reducer `greater` has no identity");
-    check(any_best_of_row::verify().run(), "reducer `any_best` is not commutative");
+    check(differences::verify().sizes(&[("M", 3), ("N", 70)]).run(), "reducer `difference` has no identity");
+    check(
+        greatest_above_zero::verify().sizes(&[("M", 3), ("N", 70)]).run(),
+        "reducer `greater` has no identity",
+    );
+    check(
+        any_best_of_row::verify().sizes(&[("M", 3), ("N", 70)]).run(),
+        "reducer `any_best` is not commutative",
+    );
 }
 
 fuse! {
@@ -167,7 +173,109 @@ fn a_multiply_add_rounds_once_on_every_instruction_set() -> Result<(), Error> {
 
 #[test]
 fn products_and_running_sums_stay_within_their_bounds() -> Result<(), Error> {
-    let report = products_and_sums::verify().run()?;
+    let report =
+        products_and_sums::verify().sizes(&[("M", 2), ("N", 30)]).sizes(&[("M", 1), ("N", 5000)]).run()?;
     assert!(report.worst_node_ulp > 0.0, "{report}");
+    Ok(())
+}
+
+fuse! {
+    #[kernel]
+    fn window_or_all<N, const P: usize = 3>(x: Tensor<f32, N>, start: i64) -> Tensor<f32> {
+        if start >= 0 { x.slice(N, start, P).sum(P) } else { x.sum(N) }
+    }
+
+    #[kernel]
+    fn greatest_or_zero<M, N>(x: Tensor<f32, M, N>, first: i64) -> (Tensor<f32, M>, Tensor<i64, M>, Tensor<f32, M>) {
+        let (value, at) = if extent(N) > 0 { (x.max(N), x.argmax(N)) } else { (0.0, -1) };
+        let picked = if extent(N) > 4 && first != 0 { x.at(N, first) } else { x.sum(N) };
+        (value + 0.0 * x.sum(N), at + 0 * index(M), picked)
+    }
+
+    #[kernel]
+    fn append<M, L, S>(cache: &mut Tensor<f32, M, L>, k: Tensor<f32, S>, v: Tensor<f32, S>, pos: i64) {
+        cache.at(M, 0).slice(L, pos, S) = k;
+        cache.at(M, 1).slice(L, pos, S) = v;
+    }
+}
+
+#[test]
+fn what_a_branch_asks_of_sizes_is_asked_where_it_is_taken() -> Result<(), Error> {
+    let x = cpu(vec![1.0, 2.0, 3.0, 4.0], [4])?;
+    assert_eq!(window_or_all(&x, 1)?.to_vec()?, [9.0]);
+    assert_eq!(window_or_all(&x, -7)?.to_vec()?, [10.0]);
+    assert_eq!(window_or_all(&cpu(vec![5.0], [1])?, i64::MIN)?.to_vec()?, [5.0]);
+    let error = window_or_all(&x, 2).map(drop).expect_err("the slice is out of bounds where it is taken");
+    assert!(
+        error.to_string().contains("`slice` takes 3 positions from 2 of axis `N`, which has 4"),
+        "{error}"
+    );
+    window_or_all::verify().run()?;
+
+    let (value, at, picked) = greatest_or_zero(&cpu(vec![], [2, 0])?, 9)?;
+    assert_eq!((value.to_vec()?, at.to_vec()?, picked.to_vec()?), (vec![0.0; 2], vec![-1; 2], vec![0.0; 2]));
+    let (value, at, picked) = greatest_or_zero(&cpu(vec![1.0, 3.0], [1, 2])?, 9)?;
+    assert_eq!((value.to_vec()?, at.to_vec()?, picked.to_vec()?), (vec![3.0], vec![1], vec![4.0]));
+    assert!(greatest_or_zero(&cpu(vec![1.0; 5], [1, 5])?, 9).is_err());
+    greatest_or_zero::verify().run()?;
+    Ok(())
+}
+
+#[test]
+fn two_parts_of_a_cache_are_stored_alone() -> Result<(), Error> {
+    let mut cache = cpu((0..8).map(|i| i as f32).collect(), [2, 4])?;
+    append(&mut cache, &cpu(vec![10.0, 11.0], [2])?, &cpu(vec![20.0, 21.0], [2])?, 1)?;
+    assert_eq!(cache.to_vec()?, [0.0, 10.0, 11.0, 3.0, 4.0, 20.0, 21.0, 7.0]);
+    append::verify().sizes(&[("M", 2), ("L", 9), ("S", 3)]).run()?;
+    Ok(())
+}
+
+fuse! {
+    /// Transcendental functions that follow one another, with a variable set twice and two results.
+    #[op]
+    fn bend(x: f32, y: f32) -> (f32, f32) {
+        let mut a = (x * y).tanh();
+        let b = a.exp() + y;
+        a = b.ln() * a + 1.0;
+        (a.sin(), (a + b).sqrt())
+    }
+
+    #[kernel]
+    fn bent<M, N>(x: Tensor<f32, M, N>, y: Tensor<f32, N>) -> (Tensor<f32, M, N>, Tensor<f32, M>) {
+        let (a, b) = bend(x, y.abs());
+        (a, (a * b).sum(N))
+    }
+
+    #[kernel]
+    fn bent_in_the_body<M, N>(x: Tensor<f32, M, N>, y: Tensor<f32, N>) -> (Tensor<f32, M, N>, Tensor<f32, M>) {
+        let y = y.abs();
+        let t = (x * y).tanh();
+        let b = t.exp() + y;
+        let a = b.ln() * t + 1.0;
+        let (p, q) = (a.sin(), (a + b).sqrt());
+        (p, (p * q).sum(N))
+    }
+}
+
+#[test]
+fn a_chain_of_functions_inside_of_an_op_is_that_of_the_body() -> Result<(), Error> {
+    bent::verify().run()?;
+    let numbers = |n: usize| (0..n).map(|i| (i * 37 % 101) as f32 * 0.1 - 4.0).collect::<Vec<_>>();
+    let (x, y) = (cpu(numbers(3 * 300), [3, 300])?, cpu(numbers(300), [300])?);
+    let (op, body) = (bent(&x, &y)?, bent_in_the_body(&x, &y)?);
+    let bits =
+        |t: &Tensor<f32, 2>| Ok::<_, Error>(t.to_vec()?.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
+    assert_eq!(bits(&op.0)?, bits(&body.0)?);
+    assert_eq!(op.1.to_vec()?, body.1.to_vec()?);
+    Ok(())
+}
+
+#[test]
+fn extents_beside_an_empty_axis_must_multiply_too() -> Result<(), Error> {
+    // As in NumPy: strides are products of extents.
+    for shape in [[usize::MAX, 2, 0], [0, 1 << 40, 1 << 40], [1 << 62, 0, 4]] {
+        assert!(matches!(Tensor::<f32, 3>::zeros(shape, &Device::cpu()), Err(Error::TooLarge { .. })));
+    }
+    assert!(Tensor::<f32, 3>::zeros([1 << 30, 0, 1 << 20], &Device::cpu())?.to_vec()?.is_empty());
     Ok(())
 }

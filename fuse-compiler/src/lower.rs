@@ -157,8 +157,8 @@ fn add_stores(cx: &mut Context<'_>, function: &TensorFn) -> Result<(), Reported>
             );
         }
         let ParamKind::Tensor { axes, .. } = &cx.graph.kernel.param(id).kind else { continue };
-        let (value, target) = state.output(id, axes);
-        cx.graph.kernel.outputs.push(Output { value, target });
+        let stores = state.outputs(id, axes);
+        cx.graph.kernel.outputs.extend(stores.into_iter().map(|(value, target)| Output { value, target }));
     }
     Ok(())
 }

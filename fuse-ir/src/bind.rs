@@ -12,7 +12,8 @@ mod error;
 pub use error::{BindError, Source};
 
 use crate::dtype::Value;
-use crate::graph::{AxisSource, Check, CheckKind, Kernel, Param, ParamKind};
+use crate::eval::{eval_fn, eval_op};
+use crate::graph::{AxisSource, Check, CheckKind, Condition, Kernel, Param, ParamKind};
 use crate::id::{AxisId, ParamId};
 use crate::index_map::Extent;
 use equation::{Solution, Unknowns, evaluate_extent, solve_for_unknown};
@@ -48,7 +49,10 @@ pub fn bind_extents(
     bind_constants(&mut binding)?;
     solve_equations(&mut binding)?;
     for check in &kernel.checks {
-        run_check(&binding, check)?;
+        if check.when.as_ref().and_then(|when| evaluate_condition(&binding, when)) != Some(Value::Bool(false))
+        {
+            run_check(&binding, check)?;
+        }
     }
     Ok(binding.extents)
 }
@@ -302,6 +306,21 @@ fn apply_equation(
             expression: error::name_axes(b.kernel, e),
             unknown: b.name(other),
         })),
+    }
+}
+
+/// A condition's value; `None` if an extent in it is no i64.
+fn evaluate_condition(b: &Binding<'_>, condition: &Condition) -> Option<Value> {
+    let all =
+        |args: &[Condition]| args.iter().map(|arg| evaluate_condition(b, arg)).collect::<Option<Vec<_>>>();
+    match condition {
+        Condition::Constant(value) => Some(*value),
+        Condition::Param(param) => b.scalars.get(param.index()).copied().flatten(),
+        Condition::Extent(extent) => evaluate_extent(extent, b).map(Value::I64),
+        Condition::Op(op, args) => Some(eval_op(*op, &all(args)?).0),
+        Condition::Call { function, args, result } => {
+            eval_fn(&b.kernel.functions, *function, &all(args)?).0.get(*result as usize).copied()
+        }
     }
 }
 

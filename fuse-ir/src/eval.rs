@@ -62,8 +62,7 @@ impl Precision {
 /// A fault gives the element 0 and the evaluation goes on; the outputs name the first, by node and then by element.
 ///
 /// # Errors
-/// If the graph does not verify, the inputs do not fit it, a reduction without a value for it is empty, or an index map
-/// leads out of its source.
+/// If the graph does not verify, the inputs do not fit it, or an index map leads out of its source.
 pub fn evaluate(kernel: &Kernel, inputs: &Inputs, precision: Precision) -> Result<Outputs, EvalError> {
     let evaluation = Evaluation::run(kernel, inputs, precision)?;
     evaluation.collect_outputs(kernel, inputs, precision)

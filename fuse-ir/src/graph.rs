@@ -250,8 +250,32 @@ pub enum OutputTarget {
 pub struct Check {
     /// What must hold.
     pub kind: CheckKind,
+    /// When it must: where an uniform branch around it is taken, as far as the arguments decide that. Always if `None`.
+    pub when: Option<Condition>,
     /// The node or, before there is one, the place that asks for it.
     pub origin: Origin,
+}
+
+/// A value that the scalar arguments and extents of a call decide.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Condition {
+    /// A number.
+    Constant(Value),
+    /// A scalar parameter.
+    Param(ParamId),
+    /// An i64 that the shapes decide.
+    Extent(Extent),
+    /// An operation.
+    Op(ScalarOp, Vec<Condition>),
+    /// A call of one of the kernel's functions; `result` picks one of a tuple.
+    Call {
+        /// Which function.
+        function: FnId,
+        /// One for each flattened parameter.
+        args: Vec<Condition>,
+        /// Which of its results.
+        result: u32,
+    },
 }
 
 /// What must hold at a call.

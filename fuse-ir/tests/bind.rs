@@ -46,7 +46,7 @@ fn with_axis_param(mut k: Kernel, name: &str, axis: u32) -> Kernel {
 
 fn with_check(mut k: Kernel, kind: CheckKind) -> Kernel {
     let origin = Origin { file: "src/lib.rs".to_owned(), line: 7, ..Origin::default() };
-    k.checks.push(Check { kind, origin });
+    k.checks.push(Check { kind, when: None, origin });
     k
 }
 

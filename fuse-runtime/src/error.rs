@@ -55,7 +55,8 @@ pub enum Error {
         /// How many elements there are.
         found: usize,
     },
-    /// A tensor of this shape has more elements than can be addressed.
+    /// A tensor of this shape has more elements than can be addressed. Beside an empty axis the other extents count all the
+    /// same, as in NumPy: strides are products of them.
     TooLarge {
         /// The shape.
         shape: Vec<usize>,

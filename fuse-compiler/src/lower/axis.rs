@@ -100,7 +100,7 @@ pub(super) fn make_axis(cx: &mut Context<'_>, op: &str, axis: AxisId, extent: Ex
         AxisSource::Static(known) if extent == IndexExpr::Const(*known as i64) => return,
         AxisSource::Derived(_) | AxisSource::Static(_) | AxisSource::Shape | AxisSource::Host(_) => {}
     }
-    cx.graph.add_check(CheckKind::Equal { op: op.to_owned(), axis, expected: extent }, site);
+    cx.graph.add_check(CheckKind::Equal { op: op.to_owned(), axis, expected: extent }, None, site);
 }
 
 /// An extent as written in generics.

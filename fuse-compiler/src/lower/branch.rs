@@ -1,7 +1,10 @@
 //! `if` on a scalar: a uniform branch (rule 19).
 //!
 //! Both branches are lowered and their values selected, so the graph has no control flow. What must not happen in the
-//! branch that is not taken is a fault: an integer divisor under a branch is 1 where the branch is not taken.
+//! branch that is not taken is a fault: an integer divisor under a branch is 1 where the branch is not taken. Nor may the
+//! call be refused for it: what `slice`, `at`, `max` and the like ask of the sizes is asked where the branch is taken, and
+//! a read that may be out of bounds elsewhere reads nothing there. What makes an axis (`split`, `merge`, ..) holds for the
+//! whole kernel, as the axis does.
 
 use super::constant::{expect_dtype, expect_node};
 use super::context::Context;
@@ -13,7 +16,9 @@ use super::statement::lower_block;
 use super::value::Value;
 use crate::diagnostic::{Place, Reported, messages};
 use fuse_ir::dtype::{self, DType};
-use fuse_ir::id::{FnId, NodeId, VarId};
+use fuse_ir::graph::Condition;
+use fuse_ir::id::{AxisId, FnId, NodeId, VarId};
+use fuse_ir::index_map::{Bound, IndexExpr};
 use fuse_ir::scalar::{Expr, ScalarFn, ScalarOp, Stmt, Variable};
 
 /// `if cond { .. } else { .. }`.
@@ -108,6 +113,21 @@ fn path_condition(cx: &mut Context<'_>, site: &Site) -> Option<NodeId> {
     let conditions = cx.conditions.clone();
     let (&first, rest) = conditions.split_first()?;
     rest.iter().try_fold(first, |all, &c| cx.graph.map(ScalarOp::And, &[all, c], site))
+}
+
+/// The largest condition that is evaluated at the call.
+const CONDITION_SIZE: usize = 64;
+
+/// When a check must hold: where the branches around are taken, as far as scalars and extents decide that. `None` if
+/// always: outside branches, and where elements decide.
+pub(super) fn check_condition(cx: &Context<'_>) -> Option<Condition> {
+    let conditions = cx.conditions.iter().filter_map(|&c| cx.graph.as_condition(c, &mut { CONDITION_SIZE }));
+    conditions.reduce(|all, c| Condition::Op(ScalarOp::And, vec![all, c]))
+}
+
+/// The bound to put on a read whose check may be left out: it reads nothing where the branch is not taken.
+pub(super) fn guard_read(cx: &Context<'_>, axis: AxisId, position: &IndexExpr) -> Option<Bound> {
+    check_condition(cx).map(|_| Bound { expr: position.clone(), extent: IndexExpr::Extent(axis) })
 }
 
 /// An integer divisor: 1 where the branch that divides is not taken.

@@ -432,7 +432,7 @@ fn derive_axes(
             cx.graph.set_source(unknown, AxisSource::Derived(solution));
         }
         let op = function.name.to_string();
-        cx.graph.add_check(CheckKind::Equal { op, axis, expected: extent }, site);
+        cx.graph.add_check(CheckKind::Equal { op, axis, expected: extent }, None, site);
     }
     Ok(())
 }

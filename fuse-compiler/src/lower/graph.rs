@@ -2,7 +2,7 @@
 
 use super::site::Site;
 use fuse_ir::dtype::{DType, Value};
-use fuse_ir::graph::{Axis, AxisSource, Check, CheckKind, Kernel, MapFn, Node, Op, Reducer, Type};
+use fuse_ir::graph::{Axis, AxisSource, Check, CheckKind, Condition, Kernel, MapFn, Node, Op, Reducer, Type};
 use fuse_ir::id::{AxisId, FnId, NodeId, ParamId};
 use fuse_ir::index_map::{Extent, IndexExpr, IndexMap};
 use fuse_ir::scalar::{Expr, ScalarFn, ScalarOp, Stmt};
@@ -78,10 +78,30 @@ impl Graph {
         self.sourced[axis.index()] = true;
     }
 
-    /// Records what must hold at a call, once.
-    pub(super) fn add_check(&mut self, kind: CheckKind, site: &Site) {
-        if !self.kernel.checks.iter().any(|c| c.kind == kind) {
-            self.kernel.checks.push(Check { kind, origin: site.origin.clone() });
+    /// Records what must hold at a call, or at those where `when` is true, once.
+    pub(super) fn add_check(&mut self, kind: CheckKind, when: Option<Condition>, site: &Site) {
+        let covers = |c: &Check| c.kind == kind && (c.when.is_none() || c.when == when);
+        if !self.kernel.checks.iter().any(covers) {
+            self.kernel.checks.push(Check { kind, when, origin: site.origin.clone() });
+        }
+    }
+
+    /// A value of scalar parameters, extents and constants alone, as an expression of at most `size` parts.
+    pub(super) fn as_condition(&self, node: NodeId, size: &mut usize) -> Option<Condition> {
+        *size = size.checked_sub(1)?;
+        let mut all = |args: &[NodeId]| -> Option<Vec<Condition>> {
+            args.iter().map(|&arg| self.as_condition(arg, size)).collect()
+        };
+        match &self.kernel.node(node).op {
+            Op::Constant(value) => Some(Condition::Constant(*value)),
+            Op::Scalar(param) => Some(Condition::Param(*param)),
+            Op::Extent(extent) => Some(Condition::Extent(extent.clone())),
+            Op::Map { function: MapFn::Op(op), args } => Some(Condition::Op(*op, all(args)?)),
+            Op::Map { function: MapFn::Call { function, result }, args } => {
+                Some(Condition::Call { function: *function, args: all(args)?, result: *result })
+            }
+            Op::Tensor(_) | Op::Index(_) | Op::View { .. } | Op::Reduce { .. } => None,
+            Op::CumSum { .. } | Op::Materialize { .. } => None,
         }
     }
 

@@ -1,10 +1,13 @@
 //! `&mut` parameters (rule 17): assignments become values, stores become outputs.
 //!
 //! In the graph nothing is mutable. Each parameter has a present value, which reads see; an assignment replaces it. A
-//! parameter that is written once and in part becomes an output with that region, so that only the region is stored;
-//! what reads it later selects between the new elements and the old ones.
+//! parameter that is written in part becomes an output with that region, so that only the region is stored; what reads
+//! it later selects between the new elements and the old ones. Further assignments to the same region replace the value
+//! that is stored there, and those to a region at another constant position are outputs of their own. After anything
+//! else, which may write one element twice, all of the parameter is stored.
 
 use super::axis::{lower_axis, require_axis, require_new_axis};
+use super::branch::check_condition;
 use super::constant::{adopt, expect_dtype};
 use super::context::{Context, Variable};
 use super::expr::{as_name, lower_expr};
@@ -15,10 +18,11 @@ use super::value::Value;
 use super::view::lower_bound;
 use crate::diagnostic::{Place, Reported, messages};
 use fuse_ir::dtype;
-use fuse_ir::graph::{CheckKind, OutputTarget, ParamKind};
+use fuse_ir::graph::{CheckKind, Op, OutputTarget, ParamKind};
 use fuse_ir::id::{AxisId, NodeId, ParamId};
 use fuse_ir::index_map::{Bound, IndexExpr, IndexMap};
 use fuse_ir::scalar::ScalarOp;
+use std::collections::BTreeSet;
 
 /// A `&mut` parameter while its kernel is lowered.
 #[derive(Clone)]
@@ -27,14 +31,17 @@ pub(super) struct State {
     current: NodeId,
     /// Whether it was assigned.
     written: bool,
-    /// The only assignment, if that is to a part: its value and position.
-    part: Option<(NodeId, Vec<IndexExpr>)>,
+    /// What was assigned, if that is parts of which no two share an element; empty if all has to be stored.
+    parts: Vec<Part>,
 }
+
+/// A value and, for each axis of the parameter, where its elements go.
+type Part = (NodeId, Vec<IndexExpr>);
 
 impl State {
     /// The state when the call starts.
     pub(super) fn new(node: NodeId) -> Self {
-        State { current: node, written: false, part: None }
+        State { current: node, written: false, parts: Vec::new() }
     }
 
     /// Whether it was assigned.
@@ -43,14 +50,12 @@ impl State {
     }
 
     /// What is stored in the end, and where.
-    pub(super) fn output(&self, param: ParamId, axes: &[AxisId]) -> (NodeId, OutputTarget) {
-        match &self.part {
-            Some((value, region)) => (*value, OutputTarget::Param { param, region: region.clone() }),
-            None => {
-                let region = axes.iter().map(|&a| IndexExpr::Index(a)).collect();
-                (self.current, OutputTarget::Param { param, region })
-            }
+    pub(super) fn outputs(&self, param: ParamId, axes: &[AxisId]) -> Vec<(NodeId, OutputTarget)> {
+        let mut parts = self.parts.clone();
+        if parts.is_empty() {
+            parts.push((self.current, axes.iter().map(|&a| IndexExpr::Index(a)).collect()));
         }
+        parts.into_iter().map(|(value, region)| (value, OutputTarget::Param { param, region })).collect()
     }
 }
 
@@ -175,7 +180,7 @@ fn lower_part(cx: &mut Context<'_>, call: &syn::ExprMethodCall) -> Result<Target
             require_new_axis(cx, &others, to, Place::of(*new))?;
             let length = IndexExpr::Extent(to);
             let kind = CheckKind::InBounds { op: "slice".into(), axis: from, start: start.clone(), length };
-            cx.graph.add_check(kind, &site);
+            cx.graph.add_check(kind, check_condition(cx), &site);
             for slot in target.slots.iter_mut().filter(|s| s.along == Some(from)) {
                 slot.along = Some(to);
                 slot.start = slot.start.clone().plus(start.clone());
@@ -187,7 +192,7 @@ fn lower_part(cx: &mut Context<'_>, call: &syn::ExprMethodCall) -> Result<Target
             require_target_axis(cx, &target, from, Place::of(*axis))?;
             let length = IndexExpr::Const(1);
             let kind = CheckKind::InBounds { op: "at".into(), axis: from, start: position.clone(), length };
-            cx.graph.add_check(kind, &site);
+            cx.graph.add_check(kind, check_condition(cx), &site);
             for slot in target.slots.iter_mut().filter(|s| s.along == Some(from)) {
                 slot.along = None;
                 slot.start = slot.start.clone().plus(position.clone());
@@ -240,15 +245,57 @@ fn store(cx: &mut Context<'_>, target: &Target, value: &Value, site: &Site) -> R
         return Err(cx.report(messages::stored_axes_differ(site.place, &target.name, &expected, &found)));
     }
     let node = cx.graph.broadcast(node, &axes, site);
-    let first_in_part = !cx.states[&target.param].written && !target.is_whole() && cx.conditions.is_empty();
-    let current = if target.is_whole() { node } else { overlay(cx, current, target, node, site)? };
     let region = target.slots.iter().map(|slot| match slot.along {
         Some(along) => IndexExpr::Index(along).plus(slot.start.clone()),
         None => slot.start.clone(),
     });
-    let part = first_in_part.then(|| (node, region.collect()));
-    cx.states.insert(target.param, State { current, written: true, part });
+    let part = (node, region.collect());
+    let (current, parts) = if target.is_whole() {
+        (node, Vec::new())
+    } else {
+        let parts = if cx.conditions.is_empty() { add_part(cx, target.param, part) } else { Vec::new() };
+        (overlay(cx, current, target, node, site)?, parts)
+    };
+    cx.states.insert(target.param, State { current, written: true, parts });
     Ok(())
+}
+
+/// The parts that are stored after an assignment to one more; none if all has to be.
+fn add_part(cx: &Context<'_>, param: ParamId, part: Part) -> Vec<Part> {
+    let state = &cx.states[&param];
+    let mut parts = state.parts.clone();
+    if state.written && parts.is_empty() {
+        return parts;
+    }
+    match parts.iter().position(|(_, region)| *region == part.1) {
+        Some(same) => parts[same] = part,
+        None if parts.iter().all(|(_, region)| are_apart(region, &part.1)) => parts.push(part),
+        None => return Vec::new(),
+    }
+    // Of two stores either may come first, so that neither may read what the other writes.
+    let independent = parts.len() == 1 || parts.iter().all(|(value, _)| !reads_param(cx, *value, param));
+    if independent { parts } else { Vec::new() }
+}
+
+/// Whether two regions lie at different constant positions of an axis.
+fn are_apart(a: &[IndexExpr], b: &[IndexExpr]) -> bool {
+    a.iter().zip(b).any(|pair| matches!(pair, (IndexExpr::Const(a), IndexExpr::Const(b)) if a != b))
+}
+
+/// Whether a value depends on what a parameter held before.
+fn reads_param(cx: &Context<'_>, value: NodeId, param: ParamId) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut stack = vec![value];
+    while let Some(node) = stack.pop() {
+        let op = &cx.graph.kernel.node(node).op;
+        if *op == Op::Tensor(param) {
+            return true;
+        }
+        if seen.insert(node) {
+            stack.extend(op.operands());
+        }
+    }
+    false
 }
 
 /// `select(in region, new, old)` over all elements of the parameter.
@@ -299,7 +346,7 @@ pub(super) fn merge_states(
         }
         let sides = [condition, then.current, otherwise.current];
         let current = map(cx, ScalarOp::Select, &sides, site.place, site)?;
-        cx.states.insert(param, State { current, written: true, part: None });
+        cx.states.insert(param, State { current, written: true, parts: Vec::new() });
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 use super::arguments::Arguments;
 use super::axis::{lower_axes, require_axis};
+use super::branch::check_condition;
 use super::constant::{expect_dtype, expect_node};
 use super::context::Context;
 use super::expr::as_name;
@@ -165,8 +166,9 @@ fn extremum(
     axes: &[AxisId],
     site: &Site,
 ) -> NodeId {
+    let when = check_condition(cx);
     for &axis in axes {
-        cx.graph.add_check(CheckKind::NotEmpty { op: name.to_owned(), axis }, site);
+        cx.graph.add_check(CheckKind::NotEmpty { op: name.to_owned(), axis }, when.clone(), site);
     }
     reduce(cx, reducer, x, axes, site)
 }

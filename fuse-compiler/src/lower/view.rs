@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::axis::{lower_axes, lower_axis, make_axis, require_axis, require_new_axis, unsourced_axes};
-use super::branch::unify_sides;
+use super::branch::{check_condition, guard_read, unify_sides};
 use super::constant::{adopt, expect_dtype};
 use super::context::Context;
 use super::expr::{lower_expr, lower_operand};
@@ -57,10 +57,10 @@ pub(super) fn lower_slice(
         start: start.clone(),
         length: IndexExpr::Extent(to),
     };
-    cx.graph.add_check(kind, site);
-    let map = map_with(cx, source, &[(from, IndexExpr::Index(to).plus(start))]);
+    cx.graph.add_check(kind, check_condition(cx), site);
+    let position = IndexExpr::Index(to).plus(start);
     let axes = axes_with(cx, source, &[from], &[to]);
-    Ok(cx.graph.view(source, map, &axes, None, site))
+    Ok(read_part(cx, source, from, position, &axes, site))
 }
 
 /// `x.at(N, i)`.
@@ -83,10 +83,25 @@ pub(super) fn lower_at(
     require_axis(cx, source, from, Place::of(axis))?;
     let length = IndexExpr::Const(1);
     let kind = CheckKind::InBounds { op: "at".into(), axis: from, start: position.clone(), length };
-    cx.graph.add_check(kind, site);
-    let map = map_with(cx, source, &[(from, position)]);
+    cx.graph.add_check(kind, check_condition(cx), site);
     let axes = axes_with(cx, source, &[from], &[]);
-    Ok(cx.graph.view(source, map, &axes, None, site))
+    Ok(read_part(cx, source, from, position, &axes, site))
+}
+
+/// `source` with another position on one axis, which a check says is one of its own.
+fn read_part(
+    cx: &mut Context<'_>,
+    source: NodeId,
+    axis: AxisId,
+    position: IndexExpr,
+    axes: &[AxisId],
+    site: &Site,
+) -> NodeId {
+    let bound = guard_read(cx, axis, &position);
+    let fill = bound.as_ref().map(|_| dtype::Value::zero(cx.graph.dtype(source)));
+    let mut map = map_with(cx, source, &[(axis, position)]);
+    map.bounds.extend(bound);
+    cx.graph.view(source, map, axes, fill, site)
 }
 
 /// `x.reverse(N)`.

@@ -168,11 +168,6 @@ pub enum EvalError {
     InvalidGraph(String),
     /// The inputs do not fit the parameters, or the extents do not fit one another.
     InvalidInputs(String),
-    /// A `max`, `min`, `argmax` or `argmin` over nothing.
-    EmptyReduction {
-        /// The reduction.
-        node: NodeId,
-    },
     /// An index map or region leads out of the array that it indexes.
     OutOfRange {
         /// What was indexed.
@@ -189,9 +184,6 @@ impl fmt::Display for EvalError {
         match self {
             EvalError::InvalidGraph(why) => write!(f, "invalid graph: {why}"),
             EvalError::InvalidInputs(why) => write!(f, "invalid inputs: {why}"),
-            EvalError::EmptyReduction { node } => {
-                write!(f, "{node} reduces no elements and has no value for that")
-            }
             EvalError::OutOfRange { what, position, shape } => {
                 write!(f, "{what} leads to {position:?} of the shape {shape:?}")
             }

@@ -1,6 +1,8 @@
 //! The typing rules of the graph, checked between passes.
 
-use super::{AxisSource, CheckKind, Kernel, MapFn, Node, Op, OutputTarget, ParamKind, Reducer, Type};
+use super::{
+    AxisSource, CheckKind, Condition, Kernel, MapFn, Node, Op, OutputTarget, ParamKind, Reducer, Type,
+};
 use crate::dtype::DType;
 use crate::id::{AxisId, FnId, NodeId, ParamId};
 use crate::index_map::{IndexExpr, IndexMap};
@@ -28,7 +30,9 @@ pub fn verify_graph(kernel: &Kernel) -> Result<(), String> {
     }
     verify_outputs(kernel)?;
     for check in &kernel.checks {
-        verify_check(kernel, &check.kind).map_err(|e| format!("check `{}`: {e}", check.origin.label))?;
+        verify_check(kernel, &check.kind)
+            .and_then(|()| check.when.as_ref().map_or(Ok(()), |when| verify_condition(kernel, when)))
+            .map_err(|e| format!("check `{}`: {e}", check.origin.label))?;
     }
     Ok(())
 }
@@ -371,6 +375,44 @@ fn verify_region(kernel: &Kernel, ty: &Type, param: ParamId, region: &[IndexExpr
     match ty.axes.iter().find(|&&a| !region.iter().any(|e| e.uses_index(a))) {
         Some(a) => Err(format!("its elements along {a} are all written to one place")),
         None => Ok(()),
+    }
+}
+
+/// A bool, well typed.
+fn verify_condition(kernel: &Kernel, condition: &Condition) -> Result<(), String> {
+    match condition_dtype(kernel, condition)? {
+        DType::Bool => Ok(()),
+        other => Err(format!("its condition is {other}")),
+    }
+}
+
+fn condition_dtype(kernel: &Kernel, condition: &Condition) -> Result<DType, String> {
+    let all = |args: &[Condition]| {
+        args.iter().map(|arg| condition_dtype(kernel, arg)).collect::<Result<Vec<_>, _>>()
+    };
+    match condition {
+        Condition::Constant(value) => Ok(value.dtype()),
+        Condition::Param(param) => match kernel.params.get(param.index()).map(|p| &p.kind) {
+            Some(ParamKind::Scalar { dtype }) => Ok(*dtype),
+            _ => Err(format!("{param} is no scalar")),
+        },
+        Condition::Extent(extent) => verify_extent(kernel, extent).map(|()| DType::I64),
+        Condition::Op(op, args) => {
+            let dtypes = all(args)?;
+            op.result_dtype(&dtypes).ok_or_else(|| format!("{op} does not take {dtypes:?}"))
+        }
+        Condition::Call { function, args, result } => {
+            let Some(callee) = kernel.functions.get(function.index()) else {
+                return Err(format!("{function} does not exist"));
+            };
+            if callee.parameter_dtypes() != all(args)? {
+                return Err(format!("`{}` takes other arguments", callee.name));
+            }
+            let result = callee.results.get(*result as usize);
+            result
+                .and_then(|e| callee.expr_dtype(&kernel.functions, e))
+                .ok_or_else(|| format!("`{}` has no such result", callee.name))
+        }
     }
 }
 

@@ -198,7 +198,7 @@ impl Generator {
     }
 
     pub(super) fn check(&mut self, kind: CheckKind) {
-        self.b.kernel.checks.push(Check { kind, origin: Origin::default() });
+        self.b.kernel.checks.push(Check { kind, when: None, origin: Origin::default() });
     }
 
     /// A node that others may read; later ones more often.

@@ -44,6 +44,32 @@ fn rule_17_a_part_is_stored_alone_and_read_merged() {
 }
 
 #[test]
+fn rule_17_parts_that_share_no_element_are_stored_alone() {
+    let regions = |body: &str| {
+        let source = format!(
+            "#[kernel] fn k<M, L, S>(p: &mut Tensor<f32, M, L>, k: Tensor<f32, S>, v: Tensor<f32, S>, pos: i64) {{ {body} }}"
+        );
+        let outputs = lower_one(&source).kernel.outputs;
+        let region = |output: &fuse_ir::graph::Output| match &output.target {
+            fuse_ir::graph::OutputTarget::Param { region, .. } => {
+                region.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            }
+            fuse_ir::graph::OutputTarget::Result { .. } => "result".to_owned(),
+        };
+        outputs.iter().map(region).collect::<Vec<_>>()
+    };
+    let both = "p.at(M, 0).slice(L, pos, S) = k; p.at(M, 1).slice(L, pos, S) = v;";
+    assert_eq!(regions(both), ["0, (i2 + p3)", "1, (i2 + p3)"]);
+    let again = "p.at(M, 0).slice(L, pos, S) = k; p.at(M, 0).slice(L, pos, S) += v;";
+    assert_eq!(regions(again), ["0, (i2 + p3)"]);
+    // These may meet, or one needs what the other overwrites: all is stored.
+    let meeting = "p.at(M, 0).slice(L, pos, S) = k; p.at(M, 0).slice(L, 2, S) = v;";
+    assert_eq!(regions(meeting), ["i0, i1"]);
+    let reading = "p.at(M, 0) = p.at(M, 1); p.at(M, 1) = 0.0;";
+    assert_eq!(regions(reading), ["i0, i1"]);
+}
+
+#[test]
 fn rule_17_what_cannot_be_assigned() {
     let k = |body: &str| {
         format!("#[kernel] fn k<M, N>(p: &mut Tensor<f16, M, N>, x: Tensor<f32, N>) {{ *p = p; {body} }}")
