@@ -46,6 +46,7 @@ pub use fault::{Fault, FaultKind, Other};
 pub use memory::{Buffer, GlobalMemory};
 pub use program::{
     Layout, ProgramError, ProgramOptions, ProgramReport, RanKernel, VariantChoice, simulate_program,
+    simulate_program_with,
 };
 pub use shadow::AccessKind;
 

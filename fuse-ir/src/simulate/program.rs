@@ -162,6 +162,19 @@ pub fn simulate_program(
     inputs: &Inputs,
     options: &ProgramOptions,
 ) -> Result<ProgramReport, ProgramError> {
+    simulate_program_with(program, inputs, options, &mut |_| ())
+}
+
+/// [`simulate_program`] with each kernel changed before it runs: what a test plants faults with.
+///
+/// # Errors
+/// As [`simulate_program`].
+pub fn simulate_program_with(
+    program: &Program,
+    inputs: &Inputs,
+    options: &ProgramOptions,
+    edit: &mut dyn FnMut(&mut Kernel),
+) -> Result<ProgramReport, ProgramError> {
     verify_ids(program).map_err(ProgramError::InvalidPlan)?;
     let bound = bind_inputs(&program.kernel, inputs).map_err(ProgramError::Inputs)?;
     let mut call = Call {
@@ -177,7 +190,7 @@ pub fn simulate_program(
     };
     call.allocate()?;
     for launch in 0..program.plan.launches.len() {
-        call.run_launch(launch)?;
+        call.run_launch(launch, edit)?;
     }
     call.finish()
 }
@@ -321,7 +334,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn run_launch(&mut self, launch: usize) -> Result<(), ProgramError> {
+    fn run_launch(&mut self, launch: usize, edit: &mut dyn FnMut(&mut Kernel)) -> Result<(), ProgramError> {
         let program = self.program;
         for group in &program.plan.launches[launch].parts {
             for &(id, written, read) in &program.plan.in_place {
@@ -342,10 +355,11 @@ impl Call<'_> {
         }
         for (step, variants) in lowered.steps.iter().enumerate() {
             let (variant, args, words) = self.choose(launch, variants, &scratch)?;
-            let kernel = &variants[variant].kernel;
-            let report = simulate_kernel(kernel, &mut self.memory, &args, &self.options.simulate)
+            let mut kernel = variants[variant].kernel.clone();
+            edit(&mut kernel);
+            let report = simulate_kernel(&kernel, &mut self.memory, &args, &self.options.simulate)
                 .map_err(|error| ProgramError::Launch { kernel: kernel.name.clone(), error })?;
-            let name = kernel.name.clone();
+            let name = kernel.name;
             self.kernels.push(RanKernel { launch, step, variant, name, report });
             for (k, site) in variants[variant].faults.iter().enumerate() {
                 let word = u64::from_le_bytes(take(&self.memory.buffers[words].bytes, 8 * k));

@@ -2,8 +2,13 @@
 
 use super::kernels::{launch_attention, launch_row_sum, launch_transpose};
 use super::run::Launch;
+use fuse_ir::eval::{Precision, evaluate};
 use fuse_ir::kernel_ir::{Block, Kernel, Stmt, examples, verify_kernel};
-use fuse_ir::simulate::FaultKind;
+use fuse_ir::plan::{PlanOptions, plan_kernel};
+use fuse_ir::program::Program;
+use fuse_ir::random::random_case;
+use fuse_ir::simulate::{FaultKind, ProgramOptions, simulate_program_with};
+use fuse_ir::target::Target;
 
 /// The kernel without its barrier, or wait, of that number; `None` if there are fewer.
 pub(super) fn without(kernel: &Kernel, number: usize) -> Option<Kernel> {
@@ -69,4 +74,50 @@ fn barriers_and_waits_of_attention() {
     // Wait and barrier for the queries, wait and barrier for a stage, barrier after its use, the last wait.
     let found = |t| delete_each(&kernel, || launch_attention(1, 64, t).0);
     assert_eq!(found(200), [true, true, true, true, true, false]);
+}
+
+/// Each barrier of 50 random kernels deleted in turn: a fault is reported, or the run is silent and gives the same bits,
+/// which proves the barrier redundant for this call: without a race every order of the lanes is like this one.
+#[test]
+fn barriers_of_random_kernels() {
+    let target = Target::gpu("sm_80").unwrap();
+    let (mut kernels, mut reported, mut redundant) = (0, 0, 0);
+    for seed in 0.. {
+        if kernels >= 50 {
+            break;
+        }
+        let case = random_case(seed);
+        let Ok(want) = evaluate(&case.kernel, &case.inputs, Precision::Exact) else { continue };
+        let Ok(plan) = plan_kernel(&case.kernel, &target, &PlanOptions::default()) else { continue };
+        let program = Program { kernel: case.kernel.clone(), plan };
+        let options = ProgramOptions::default();
+        // How often each barrier can be deleted, by the kernel's number in the call.
+        let mut counts = Vec::new();
+        let whole = simulate_program_with(&program, &case.inputs, &options, &mut |kernel| {
+            counts.push((0..).take_while(|n| without(kernel, *n).is_some()).count());
+        });
+        if whole.unwrap().faults().next().is_some() {
+            continue;
+        }
+        for (k, count) in counts.into_iter().enumerate() {
+            kernels += usize::from(count > 0);
+            for barrier in 0..count {
+                let mut number = 0;
+                let report = simulate_program_with(&program, &case.inputs, &options, &mut |kernel| {
+                    if number == k {
+                        *kernel = without(kernel, barrier).unwrap();
+                    }
+                    number += 1;
+                });
+                let report = report.unwrap();
+                if report.faults().next().is_some() {
+                    reported += 1;
+                } else {
+                    assert!(report.outputs.same_bits(&want), "seed {seed}, kernel {k}, barrier {barrier}");
+                    redundant += 1;
+                }
+            }
+        }
+    }
+    assert!(reported >= 50, "{reported} are reported, {redundant} redundant");
 }
