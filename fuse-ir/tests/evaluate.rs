@@ -3,7 +3,7 @@
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::{Array, EvalError, Fault, Input, Inputs, Precision, compare_nodes, evaluate};
 use fuse_ir::graph::{Kernel, Op, Reducer};
-use fuse_ir::id::{FnId, NodeId, VarId};
+use fuse_ir::id::{FnId, VarId};
 use fuse_ir::index_map::{Bound, IndexExpr, IndexMap};
 use fuse_ir::random::KernelBuilder;
 use fuse_ir::scalar::{Expr, ScalarFn, ScalarOp, Stmt, Variable};
