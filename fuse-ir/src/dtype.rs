@@ -208,8 +208,9 @@ impl Value {
         Some(match dtype {
             DType::F32 => Value::F32(x as f32),
             DType::F64 => Value::F64(x),
-            DType::F16 => Value::F16(f16::from_f64(x).to_f32()),
-            DType::Bf16 => Value::Bf16(bf16::from_f64(x).to_f32()),
+            // The crate's own conversions from f64 round twice on some processors and drop low bits on others.
+            DType::F16 => Value::F16(f16::from_f32(round_to_odd(x)).to_f32()),
+            DType::Bf16 => Value::Bf16(bf16::from_f32(round_to_odd(x)).to_f32()),
             DType::F8E4M3 => Value::F8E4M3(round_to_f8(x, 3, -6, 448.0)),
             DType::F8E5M2 => Value::F8E5M2(round_to_f8(x, 2, -14, 57344.0)),
             DType::I8 | DType::I16 | DType::I32 | DType::I64 => return None,
@@ -325,6 +326,21 @@ impl fmt::Display for Value {
     }
 }
 
+/// `x` as f32, rounded to odd: an inexact value gets the neighbour with an odd last bit. Rounding that to a format with
+/// two bits fewer is rounding `x` once.
+fn round_to_odd(x: f64) -> f32 {
+    let nearest = x as f32;
+    let back = f64::from(nearest);
+    let bits = nearest.to_bits();
+    if back == x || x.is_nan() || bits & 1 == 1 {
+        nearest
+    } else if back.abs() < x.abs() {
+        f32::from_bits(bits + 1)
+    } else {
+        f32::from_bits(bits - 1)
+    }
+}
+
 /// Rounds to the nearest multiple of the spacing at `x` of a float with `mantissa` bits and least exponent `min_exp`.
 fn round_to_f8(x: f64, mantissa: i32, min_exp: i32, max: f32) -> f32 {
     if x.is_nan() {
@@ -349,5 +365,29 @@ mod tests {
         assert_eq!(Value::F32(1e9).cast(DType::F8E4M3), Value::F8E4M3(448.0));
         assert_eq!(Value::F32(0.0009765625).cast(DType::F8E4M3), Value::F8E4M3(0.0));
         assert_eq!(Value::F32(19.0).cast(DType::F8E4M3), Value::F8E4M3(20.0));
+    }
+
+    /// Just above and below a tie, by less than an f32 shows.
+    #[test]
+    fn casts_of_f64_round_once() {
+        let tiny = 2f64.powi(-50);
+        for sign in [1.0, -1.0] {
+            let check = |x: f64, dtype: DType, want: f64| {
+                assert_eq!(Value::F64(sign * x).cast(dtype).as_f64(), Some(sign * want), "{x:e} as {dtype}");
+            };
+            for (dtype, bits) in [(DType::F16, 10), (DType::Bf16, 7)] {
+                let (half, step) = (2f64.powi(-bits - 1), 2f64.powi(-bits));
+                check(1.0 + half + tiny, dtype, 1.0 + step);
+                check(1.0 + half - tiny, dtype, 1.0);
+                check(1.0 + half, dtype, 1.0);
+                check(1.0 + step + half, dtype, 1.0 + 2.0 * step);
+            }
+            check(2f64.powi(-25) * (1.0 + tiny), DType::F16, 2f64.powi(-24));
+            check(2f64.powi(-25), DType::F16, 0.0);
+            check(2f64.powi(-134) * (1.0 + tiny), DType::Bf16, 2f64.powi(-133));
+            check(1e300, DType::F16, f64::INFINITY);
+            check(f64::from(f32::MAX), DType::Bf16, f64::INFINITY);
+            check(3.39e38, DType::Bf16, 3.3895313892515355e38);
+        }
     }
 }

@@ -25,7 +25,14 @@ pub(super) fn unary_transcendental(op: ScalarOp, a: f64) -> f64 {
         Tanh => a.tanh(),
         // std's own formulas of these three lose digits near 0 and 1; libm's do not.
         Asinh => libm::asinh(a),
-        Acosh => libm::acosh(a),
+        // Of large negative arguments libm makes numbers.
+        Acosh => {
+            if a < 1.0 {
+                f64::NAN
+            } else {
+                libm::acosh(a)
+            }
+        }
         Atanh => libm::atanh(a),
         Sigmoid => 1.0 / (1.0 + (-a).exp()),
         Erf => libm::erf(a),
@@ -49,5 +56,18 @@ pub(super) fn binary_transcendental(op: ScalarOp, a: f64, b: f64) -> f64 {
         a.powf(b)
     } else {
         f64::NAN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acosh_is_nan_below_one() {
+        for a in [-32767.5, -8388607.5, -16777216.0, -1.0, 0.0, 0.9999999, f64::NEG_INFINITY, f64::NAN] {
+            assert!(unary_transcendental(ScalarOp::Acosh, a).is_nan(), "{a}");
+        }
+        assert_eq!(unary_transcendental(ScalarOp::Acosh, 1.0), 0.0);
     }
 }
