@@ -3,7 +3,7 @@
 use crate::diagnostic::Diagnostics;
 use crate::expand::expand_items;
 use crate::lower::lower_kernels;
-use crate::planning::{explain_kernels, plan_kernels};
+use crate::planning::{PlannedKernel, explain_kernels, plan_kernels};
 use crate::prelude::collect_used_ops;
 use crate::scalar::lower_scalar_items;
 use crate::scalar_sources::{ScalarSources, collect_consts, collect_ops, collect_reducers};
@@ -28,4 +28,16 @@ pub fn expand_block(facade: &TokenStream, tokens: TokenStream, diagnostics: &mut
         &planned,
         diagnostics,
     )
+}
+
+/// The kernels of a block with their plans for this CPU, for tools that want them as data. What does not compile is left
+/// out; the reasons are in `diagnostics`.
+pub fn plan_block(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Vec<PlannedKernel> {
+    let block = parse_block(tokens.clone(), diagnostics);
+    let prelude = collect_used_ops(&tokens, &block);
+    let ops = collect_ops(&block, &prelude);
+    let reducers = collect_reducers(&block);
+    let scalars = lower_scalar_items(&ops, &reducers, &collect_consts(&block), diagnostics);
+    let lowered = lower_kernels(&block, &scalars, diagnostics);
+    plan_kernels(&block, lowered, diagnostics)
 }

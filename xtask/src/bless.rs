@@ -3,7 +3,13 @@
 use std::process::{Command, ExitCode};
 
 /// The tests that keep files: their package and name.
-const TESTS: &[(&str, &str)] = &[("fuse-ir", "plan"), ("fuse-kernels", "patterns"), ("fuse-kernels", "ui")];
+const TESTS: &[(&str, &str)] = &[
+    ("fuse-ir", "plan"),
+    ("fuse-ir", "kernel_ir"),
+    ("fuse-ir", "print_cuda"),
+    ("fuse-kernels", "patterns"),
+    ("fuse-kernels", "ui"),
+];
 
 /// Runs those of the tests that `names` has, or all.
 pub(crate) fn run(names: &[String]) -> ExitCode {

@@ -3,6 +3,11 @@
 
 mod bless;
 mod build_cost;
+mod cuda_toolchain;
+mod cuda_values;
+mod nvrtc;
+mod ptxas;
+mod suite;
 mod ulp;
 mod vectors;
 
@@ -14,6 +19,10 @@ usage: cargo xtask <task>
 tasks:
   bless [TEST…]                            rewrites the files that the tests compare with: plans, errors of the compiler
   build-cost                               what the macro costs a user's build: seconds, crates, bytes of code
+  cuda-toolchain                           puts NVIDIA's compiler under `target`, from PyPI; needs python3
+  cuda-values                              printed operations against the reference, on an emulator of PTX
+  ptxas [NAME…]                            what that compiler makes of the printed kernels of tests and benches, as JSON
+                                           lines; names choose kernels by their start
   ulp [--stride N] [--threads N] [NAME…]   the error of every f32 function of the runtime over all inputs
   vectors                                  whether loops over the functions are vector code";
 
@@ -24,6 +33,9 @@ fn main() -> ExitCode {
     match task.as_deref() {
         Some("bless") => bless::run(&rest),
         Some("build-cost") => build_cost::run(),
+        Some("cuda-toolchain") => cuda_toolchain::run(),
+        Some("cuda-values") => cuda_values::run(),
+        Some("ptxas") => ptxas::run(&rest),
         Some("ulp") => ulp::run(&rest),
         Some("vectors") => vectors::run(),
         _ => {

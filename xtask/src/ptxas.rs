@@ -1,0 +1,204 @@
+//! `cargo xtask ptxas`: what the real compiler makes of the printed kernels, a JSON line for each and each architecture.
+//!
+//! It fails if a kernel does not compile, spills registers, or uses more of them than fit its blocks.
+
+use crate::cuda_toolchain::{self, Toolchain};
+use crate::nvrtc::Output;
+use crate::suite;
+use fuse_ir::kernel_ir::{Kernel, examples};
+use fuse_ir::print_cuda::{compile_options, print_cuda};
+use std::process::{Command, ExitCode};
+
+/// The architectures that every kernel must compile for.
+const ARCHITECTURES: [&str; 4] = ["sm_80", "sm_90", "sm_100", "sm_120"];
+
+/// Registers of a multiprocessor, on all of them.
+const REGISTERS: u32 = 65536;
+
+/// What the compiler says of one kernel.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Report {
+    registers: u32,
+    stack: u32,
+    spill_stores: u32,
+    spill_loads: u32,
+    static_shared: u32,
+    instructions: usize,
+    loads_16: usize,
+    stores_16: usize,
+}
+
+/// Runs the task over all kernels, or those that `names` has.
+pub(crate) fn run(names: &[String]) -> ExitCode {
+    let toolchain = match cuda_toolchain::find() {
+        Ok(toolchain) => toolchain,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut failed = false;
+    for architecture in ARCHITECTURES {
+        let kernels = match kernels(architecture) {
+            Ok(kernels) => kernels,
+            Err(message) => {
+                eprintln!("error: {message}");
+                return ExitCode::from(2);
+            }
+        };
+        let chosen = |kernel: &&Kernel| names.is_empty() || names.iter().any(|n| kernel.name.starts_with(n));
+        for kernel in kernels.iter().filter(chosen) {
+            match compile(&toolchain, kernel, architecture) {
+                Ok(report) => {
+                    println!("{}", json_line(kernel, architecture, &report));
+                    if let Some(why) = objection(kernel, &report) {
+                        eprintln!("error: `{}` on {architecture} {why}", kernel.name);
+                        failed = true;
+                    }
+                }
+                Err(message) => {
+                    eprintln!("error: `{}` on {architecture}: {message}", kernel.name);
+                    failed = true;
+                }
+            }
+        }
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Every kernel that is checked: those written by hand, and those of the tests' and benches' blocks.
+fn kernels(architecture: &str) -> Result<Vec<Kernel>, String> {
+    let mut kernels = examples();
+    kernels.extend(suite::planned_kernels(architecture)?);
+    Ok(kernels)
+}
+
+fn examples() -> Vec<Kernel> {
+    let examples = [examples::row_sum(), examples::transpose(), examples::attention()];
+    examples.into_iter().filter_map(Result::ok).collect()
+}
+
+fn compile(toolchain: &Toolchain, kernel: &Kernel, architecture: &str) -> Result<Report, String> {
+    let facts = vec![true; kernel.facts.len()];
+    let mut options = compile_options(kernel, &facts);
+    options.push(format!("--gpu-architecture={architecture}"));
+    options.push("--ptxas-options=-v".to_owned());
+    let (cubin, log) = toolchain.nvrtc.compile(&print_cuda(kernel), &options, Output::Cubin)?;
+    let mut report = read_log(&log);
+    // One file a process and kernel: tests run at the same time.
+    let name = format!("fuse-{}-{}-{architecture}.cubin", std::process::id(), kernel.name);
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, cubin).map_err(|e| e.to_string())?;
+    let output = Command::new(&toolchain.nvdisasm).arg("-c").arg(&path).output();
+    let removed = std::fs::remove_file(&path);
+    let output = output.map_err(|e| format!("nvdisasm does not start: {e}"))?;
+    removed.map_err(|e| e.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    count_instructions(&String::from_utf8_lossy(&output.stdout), &mut report);
+    Ok(report)
+}
+
+/// The numbers that `ptxas -v` writes.
+fn read_log(log: &str) -> Report {
+    let mut report = Report::default();
+    for part in log.lines().flat_map(|line| line.split([',', ':'])) {
+        let words: Vec<&str> = part.split_whitespace().collect();
+        let number = |k: usize| words.get(k).and_then(|w| w.parse().ok()).unwrap_or(0);
+        match words.as_slice() {
+            [.., "Used", _, "registers"] => report.registers = number(words.len() - 2),
+            [_, "bytes", "stack", "frame"] => report.stack = number(0),
+            [_, "bytes", "spill", "stores"] => report.spill_stores = number(0),
+            [_, "bytes", "spill", "loads"] => report.spill_loads = number(0),
+            [_, "bytes", "smem"] => report.static_shared = number(0),
+            _ => {}
+        }
+    }
+    report
+}
+
+/// Counts the instructions of a disassembly, and those that move 16 bytes between global memory and a lane.
+fn count_instructions(assembly: &str, report: &mut Report) {
+    for line in assembly.lines().filter(|l| l.trim_start().starts_with("/*")) {
+        let text = line.split("*/").nth(1).unwrap_or_default();
+        let mnemonic = text.split_whitespace().find(|w| !w.starts_with('@')).unwrap_or_default();
+        if mnemonic.is_empty() || !mnemonic.starts_with(|c: char| c.is_ascii_uppercase()) {
+            continue;
+        }
+        report.instructions += 1;
+        let wide = mnemonic.split('.').any(|part| part == "128");
+        report.loads_16 += usize::from(wide && mnemonic.starts_with("LDG"));
+        report.stores_16 += usize::from(wide && mnemonic.starts_with("STG"));
+    }
+}
+
+fn json_line(kernel: &Kernel, architecture: &str, report: &Report) -> String {
+    let Report { registers, stack, spill_stores, spill_loads, instructions, loads_16, stores_16, .. } =
+        report;
+    let dynamic = kernel.geometry.shared_bytes.as_const();
+    let shared = dynamic.map_or("null".to_owned(), |n| (n + u64::from(report.static_shared)).to_string());
+    format!(
+        "{{\"kernel\":\"{}\",\"arch\":\"{architecture}\",\"threads\":{},\"registers\":{registers},\
+         \"stack\":{stack},\"spill_stores\":{spill_stores},\"spill_loads\":{spill_loads},\"shared\":{shared},\
+         \"instructions\":{instructions},\"loads_16\":{loads_16},\"stores_16\":{stores_16}}}",
+        kernel.name,
+        kernel.geometry.threads(),
+    )
+}
+
+/// Why a kernel is not good enough.
+fn objection(kernel: &Kernel, report: &Report) -> Option<String> {
+    let spilled = report.spill_stores + report.spill_loads;
+    let blocks = kernel.geometry.resident_blocks.max(1);
+    let fits = REGISTERS / (kernel.geometry.threads() * blocks);
+    if spilled > 0 {
+        return Some(format!("spills {spilled} bytes"));
+    }
+    (report.registers > fits).then(|| format!("uses {} registers of {fits}", report.registers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The toolchain, or none with a word about it; where it is required its absence is a failure.
+    fn toolchain() -> Option<Toolchain> {
+        match cuda_toolchain::find() {
+            Ok(toolchain) => Some(toolchain),
+            Err(message) if std::env::var_os("FUSE_REQUIRE_CUDA_TOOLCHAIN").is_some() => panic!("{message}"),
+            Err(message) => {
+                println!("skipped: {message}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn kernels_compile_and_do_not_spill() {
+        let Some(toolchain) = toolchain() else { return };
+        for kernel in examples() {
+            for architecture in ARCHITECTURES {
+                let report = compile(&toolchain, &kernel, architecture)
+                    .unwrap_or_else(|log| panic!("`{}` on {architecture}: {log}", kernel.name));
+                assert_eq!(objection(&kernel, &report), None, "{}", kernel.name);
+                assert!(report.registers > 0 && report.instructions > 0, "{report:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_log_of_the_assembler_is_read() {
+        let log = "ptxas info    : Function properties for fuse_a\n    \
+                   8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n\
+                   ptxas info    : Used 32 registers, used 1 barriers, 64 bytes smem, 400 bytes cmem[0]\n";
+        let report = read_log(log);
+        assert_eq!((report.registers, report.stack, report.static_shared), (32, 8, 64));
+        assert_eq!((report.spill_stores, report.spill_loads), (4, 12));
+        let mut report = Report::default();
+        let assembly = "        /*0010*/  LDG.E.128.CONSTANT R4, desc[UR4][R2.64] ;\n        \
+                        /*0020*/  @!P0 STG.E.128 desc[UR4][R2.64], R4 ;\n        /*0030*/  EXIT ;\n.L_x_1:\n";
+        count_instructions(assembly, &mut report);
+        assert_eq!((report.instructions, report.loads_16, report.stores_16), (3, 1, 1));
+    }
+}
