@@ -161,7 +161,7 @@ impl Scope {
         let mut number = 1;
         while !self.taken.insert(name.clone()) {
             number += 1;
-            name = format!("{valid}_{number}");
+            name = format!("{}_{number}", valid.trim_end_matches('_'));
         }
         name
     }
@@ -262,7 +262,7 @@ mod tests {
         let taken = ["x", "double", "r#type", "été", "x", "__p", "double_", "exp"].map(|n| scope.take(n));
         assert_eq!(
             taken,
-            ["x", "double_", "type", "vt_", "x_2", "v_p", "double__2", "exp"].map(str::to_owned)
+            ["x", "double_", "type", "v_t_", "x_2", "v_p", "double_2", "exp"].map(str::to_owned)
         );
     }
 }
