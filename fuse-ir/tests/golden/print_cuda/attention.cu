@@ -143,16 +143,14 @@ fuse_attention(
         const u32 chunk_2 = threadIdx.x + part_2 * 128u;
         const u32 row_2 = chunk_2 / 8u;
         const u32 column_2 = chunk_2 % 8u;
-        const u32 source_2 = row_2;
-        fuse::copy_async_16(&k_tiles[row_2 * 64u + (column_2 ^ (row_2 & 7u)) * 8u], &k[of_keys + u64(source_2 * 64u + column_2 * 8u)], source_2 < t ? 16u : 0u);
+        fuse::copy_async_16(&k_tiles[row_2 * 64u + (column_2 ^ (row_2 & 7u)) * 8u], &k[of_keys + u64(row_2 * 64u + column_2 * 8u)], row_2 < t ? 16u : 0u);
     }
 #pragma unroll
     for (u32 part_3 = 0u; part_3 < 4u; ++part_3) {
         const u32 chunk_3 = threadIdx.x + part_3 * 128u;
         const u32 row_3 = chunk_3 / 8u;
         const u32 column_3 = chunk_3 % 8u;
-        const u32 source_3 = row_3;
-        fuse::copy_async_16(&v_tiles[row_3 * 64u + (column_3 ^ (row_3 & 7u)) * 8u], &v[of_keys + u64(source_3 * 64u + column_3 * 8u)], source_3 < t ? 16u : 0u);
+        fuse::copy_async_16(&v_tiles[row_3 * 64u + (column_3 ^ (row_3 & 7u)) * 8u], &v[of_keys + u64(row_3 * 64u + column_3 * 8u)], row_3 < t ? 16u : 0u);
     }
     fuse::commit_async();
     fuse::wait_async<1>();
@@ -173,16 +171,16 @@ fuse_attention(
                 const u32 chunk_4 = threadIdx.x + part_4 * 128u;
                 const u32 row_4 = chunk_4 / 8u;
                 const u32 column_4 = chunk_4 % 8u;
-                const u32 source_4 = key_next + row_4;
-                fuse::copy_async_16(&k_tiles[stage_next + (row_4 * 64u + (column_4 ^ (row_4 & 7u)) * 8u)], &k[of_keys + u64(source_4 * 64u + column_4 * 8u)], source_4 < t ? 16u : 0u);
+                const u32 source_2 = key_next + row_4;
+                fuse::copy_async_16(&k_tiles[stage_next + (row_4 * 64u + (column_4 ^ (row_4 & 7u)) * 8u)], &k[of_keys + u64(source_2 * 64u + column_4 * 8u)], source_2 < t ? 16u : 0u);
             }
 #pragma unroll
             for (u32 part_5 = 0u; part_5 < 4u; ++part_5) {
                 const u32 chunk_5 = threadIdx.x + part_5 * 128u;
                 const u32 row_5 = chunk_5 / 8u;
                 const u32 column_5 = chunk_5 % 8u;
-                const u32 source_5 = key_next + row_5;
-                fuse::copy_async_16(&v_tiles[stage_next + (row_5 * 64u + (column_5 ^ (row_5 & 7u)) * 8u)], &v[of_keys + u64(source_5 * 64u + column_5 * 8u)], source_5 < t ? 16u : 0u);
+                const u32 source_3 = key_next + row_5;
+                fuse::copy_async_16(&v_tiles[stage_next + (row_5 * 64u + (column_5 ^ (row_5 & 7u)) * 8u)], &v[of_keys + u64(source_3 * 64u + column_5 * 8u)], source_3 < t ? 16u : 0u);
             }
         }
         fuse::commit_async();
