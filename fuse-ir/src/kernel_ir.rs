@@ -185,7 +185,7 @@ pub enum Origin {
         /// Which axis.
         axis: u32,
     },
-    /// A scalar that the user passes.
+    /// A scalar that the user passes, widened to its compute dtype.
     Scalar(ParamId),
 }
 

@@ -198,6 +198,28 @@ pub(crate) enum Structure {
     Fold,
 }
 
+impl fmt::Display for Structure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, vectors, keep) = match *self {
+            Structure::Flat => ("one dense run", true, false),
+            Structure::Tiles => ("tiles, what lies across the grain through shared memory", false, false),
+            Structure::Runs => ("runs along the last axis", true, false),
+            Structure::Scalar => ("a thread for each position", false, false),
+            Structure::ShortRows { vectors, keep } => ("short rows, several in a warp", vectors, keep),
+            Structure::BlockRows { vectors, keep } => ("a block for each row", vectors, keep),
+            Structure::Columns { keep } => ("a block for 32 columns", false, keep),
+            Structure::Chunks { vectors, columns: false } => ("a team for each chunk", vectors, false),
+            Structure::Chunks { vectors, columns: true } => {
+                ("a block for a chunk of 32 columns", vectors, false)
+            }
+            Structure::Fold => ("a block folds the chunks of each position", false, false),
+        };
+        f.write_str(what)?;
+        f.write_str(if vectors { ", vectors" } else { "" })?;
+        f.write_str(if keep { ", what several sweeps read is kept in shared memory" } else { "" })
+    }
+}
+
 /// The kernels of the launch of that number.
 ///
 /// # Errors
@@ -216,6 +238,9 @@ pub fn lower_launch(
         let mut variants = Vec::new();
         for structures in choose_structures(program, &running, step) {
             let mut emitter = Emitter::new(program, options, launch, step);
+            let texts: Vec<String> =
+                running.iter().zip(&structures).map(|(g, s)| format!("{}: {s}", g.id)).collect();
+            emitter.builder.kernel_mut().comment = texts.join("; ");
             emitter.scratch = std::mem::take(&mut lowered.scratch);
             emitter.scratch_keys = std::mem::take(&mut scratch_keys);
             let mut first = Size::Const(0);
@@ -225,7 +250,9 @@ pub fn lower_launch(
             emitter.builder.kernel_mut().geometry.grid[0] = first;
             lowered.scratch = std::mem::take(&mut emitter.scratch);
             scratch_keys = std::mem::take(&mut emitter.scratch_keys);
-            variants.push(emitter.finish()?);
+            let kernel = emitter.finish()?;
+            check_shared(running[0].id, &kernel.kernel, options)?;
+            variants.push(kernel);
         }
         // A variant that requires nothing makes those after it unreachable.
         if let Some(last) = variants.iter().position(|v: &LoweredKernel| v.kernel.requires.is_empty()) {
@@ -249,6 +276,18 @@ fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -
     match groups {
         [group] => of_group(group).into_iter().map(|s| vec![s]).collect(),
         _ => vec![groups.iter().filter_map(|g| of_group(g).last().copied()).collect()],
+    }
+}
+
+/// Whether what a kernel always needs fits the shared memory of a block; what depends on sizes is a requirement.
+fn check_shared(group: GroupId, kernel: &Kernel, options: &LowerOptions) -> Result<(), LowerError> {
+    match kernel.geometry.shared_bytes.as_const() {
+        Some(bytes) if bytes > options.shared_memory => {
+            let what =
+                format!("its reductions take {bytes} bytes of shared memory of {}", options.shared_memory);
+            Err(LowerError::Unsupported { group, what })
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

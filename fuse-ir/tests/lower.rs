@@ -1,8 +1,7 @@
-//! Lowering: plans as kernels, run thread by thread against the reference.
+//! Lowering: plans as kernels, run on the simulator against the reference.
 
 mod lower {
     mod call;
     mod golden;
-    mod machine;
     mod random;
 }

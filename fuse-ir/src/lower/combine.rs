@@ -85,6 +85,11 @@ impl Reduction<'_> {
         partial[component].clone()
     }
 
+    /// Whether combining calls a function of the user, which may fault.
+    pub(super) fn calls(&self) -> bool {
+        self.function().is_some()
+    }
+
     fn function(&self) -> Option<FnId> {
         match self.reducer {
             Reducer::User { combine, .. } => Some(*combine),

@@ -68,7 +68,11 @@ impl Emitter<'_> {
             (_, _) => {}
         }
         let mut scope = Scope::new(group);
-        self.compute_prologue(group, false, &mut scope);
+        // Over no axes there is one position, whose thread alone may read what it writes.
+        let alone = group.outer.is_empty();
+        if !alone {
+            self.compute_prologue(group, false, &mut scope);
+        }
         let own = self.widen(block) * self.number(u64::from(THREADS)) + self.widen(thread_x());
         let start = self.builder.bind("start", own * self.number(u64::from(run)));
         // Other groups have blocks of the launch too: the step is that of this group's blocks.
@@ -121,6 +125,9 @@ impl Emitter<'_> {
                 self.emit_run(group, &spec, &scope, &mut |_, _, _| ());
             }
             _ => {
+                if alone {
+                    self.compute_prologue(group, false, &mut scope);
+                }
                 self.decompose(first, &group.outer, &mut scope);
                 self.emit_position(group, &pass, &mut scope);
             }

@@ -24,8 +24,10 @@ use crate::schedule::{BodyOp, CHUNK, LANES, Level, Operand, Pass, ScheduledGroup
 /// Threads of a block of short rows: few, so that what is kept of long ones fits.
 const SHORT_THREADS: u32 = 64;
 
-/// Nodes of a row that the binary counter may hold: heights of the tree over rounds.
-const HEIGHTS: u64 = 52;
+/// Heights of the tree over the rounds of a row with 32-bit indices: rows have less than 2^31 positions.
+const HEIGHTS: u64 = 20;
+/// The same with 64-bit indices, for rows of 2^52 positions.
+const WIDE_HEIGHTS: u64 = 40;
 
 /// The structures of a group that walks rows, the best first.
 pub(super) fn structures(group: &ScheduledGroup) -> Vec<Structure> {
@@ -127,6 +129,8 @@ impl Emitter<'_> {
         let position = self.builder.bind("outer", position);
         let mut scope = Scope::new(group);
         let live = (layout.rows > 1).then(|| self.builder.bind("live", position.clone().lt(&outer_expr)));
+        // Threads without a row do not read what another one may write.
+        scope.active = live.clone().filter(|_| self.overwrites(group));
         self.compute_prologue(group, false, &mut scope);
         scope.active = live.clone();
         let len = match &live {
@@ -258,14 +262,23 @@ impl Emitter<'_> {
                     true => (row, u64::from(layout.rows)),
                     false => (self.builder.bind("row_at", row * inner_expr), 1),
                 };
-                list.push(Kept { value, memory: view.into(), base, step });
+                // What is also read position by position lies in order.
+                let in_order = scan
+                    || group
+                        .passes
+                        .iter()
+                        .any(|p| collect_reductions(group, &p.reductions).iter().any(Reduction::is_ordered));
+                let bytes = layout.team.registers() * dtype.size() as u32;
+                let pieces =
+                    (layout.team.runs && bytes > 16 && !in_order).then(|| (bytes / 16, inner_expr.clone()));
+                list.push(Kept { value, memory: view.into(), base, step, pieces });
             } else {
                 // The scratch buffer lies as the domain does, so that its elements are met in order.
                 let all: Vec<_> = group.outer.iter().chain(&group.reduced).copied().collect();
                 let elements = all.iter().fold(IndexExpr::Const(1), |p, a| p.times(IndexExpr::Extent(*a)));
                 let pointer = self.scratch_pointer((group.id, value.0), elements, dtype, Usage::ReadWrite);
                 let base = self.builder.bind("row_at", position * inner_expr);
-                list.push(Kept { value, memory: Memory::Global(pointer), base, step: 1 });
+                list.push(Kept { value, memory: Memory::Global(pointer), base, step: 1, pieces: None });
             }
         }
         list
@@ -427,9 +440,10 @@ impl Emitter<'_> {
         let share = |em: &mut Self, name: &str, len: u64| -> Vec<ViewId> {
             reduction.components.iter().map(|d| em.share(name, *d, len.into())).collect()
         };
+        let heights = if self.index == DType::U64 { WIDE_HEIGHTS } else { HEIGHTS };
         Exchange {
             parts: share(self, "parts", parts),
-            heights: share(self, "heights", HEIGHTS * width),
+            heights: share(self, "heights", heights * width),
             result: share(self, "result", width),
         }
     }
@@ -585,7 +599,8 @@ impl Emitter<'_> {
         let then = self.builder.close();
         self.builder.push(Stmt::If { condition: bit.equals(one), then, otherwise: Vec::new() });
         let body = self.builder.close();
-        let heights = Expr::from(if self.index == DType::U64 { HEIGHTS as u32 } else { 32 });
+        let bits = Expr::from(if self.index == DType::U64 { 64u32 } else { 32 });
+        let heights = bits - rounds.clone().unary(ScalarOp::LeadingZeros);
         self.builder.push(Stmt::For {
             local: height,
             start: 0u32.into(),

@@ -3,12 +3,15 @@
 use super::body::{Emitter, Scope};
 use super::combine::Reduction;
 use super::team::{Accumulators, Team};
-use super::vector::Run;
+use super::vector::{KeptRun, Run};
 use crate::dtype::DType;
 use crate::id::ValueId;
 use crate::index_map::IndexExpr;
 use crate::kernel_ir::{Expr, LocalKind, Memory, Stmt, Unroll};
 use crate::schedule::{BodyOp, LANES, Level, ScheduledGroup};
+
+/// Values of a body that is unrolled.
+const SHORT_BODY: usize = 12;
 
 /// What one sweep does.
 #[derive(Clone, Debug, Default)]
@@ -98,12 +101,27 @@ pub(super) struct Kept {
     pub(super) base: Expr,
     /// Elements from one reduced position to the next.
     pub(super) step: u64,
+    /// For runs of more than 16 bytes: into how many pieces a run is cut, and the elements of a row. The first pieces of
+    /// all runs lie side by side, then the second ones, so that neighbouring lanes meet neighbouring words.
+    pub(super) pieces: Option<(u32, Expr)>,
 }
 
 impl Kept {
     /// The element of reduced position `at`.
     pub(super) fn element(&self, emitter: &Emitter<'_>, at: &Expr) -> Expr {
         &self.base + at * emitter.number(self.step)
+    }
+
+    /// Where the run that starts at reduced position `at` lies.
+    fn run(&self, emitter: &Emitter<'_>, at: &Expr) -> KeptRun {
+        let (first, apart) = match &self.pieces {
+            None => (self.element(emitter, at), None),
+            Some((pieces, row)) => {
+                let pieces = emitter.number((*pieces).into());
+                (&self.base + at / &pieces, Some(row / pieces))
+            }
+        };
+        KeptRun { value: self.value, memory: self.memory, first, apart }
     }
 }
 
@@ -242,10 +260,10 @@ impl Emitter<'_> {
         let mut scope = scope.clone();
         scope.place = Some(&sweep.place + at.clone().cast(DType::U64));
         self.decompose_reduced_run(&at, group, &mut scope);
-        let place = |em: &Self, ids: &[ValueId]| -> Vec<(ValueId, Memory, Expr)> {
+        let place = |em: &Self, ids: &[ValueId]| -> Vec<KeptRun> {
             ids.iter()
                 .filter_map(|id| sweep.kept.iter().find(|k| k.value == *id))
-                .map(|k| (k.value, k.memory, k.element(em, &at)))
+                .map(|k| k.run(em, &at))
                 .collect()
         };
         let (kept, keep) = (place(self, &sweep.plan.kept), place(self, &sweep.plan.keep));
@@ -264,7 +282,9 @@ impl Emitter<'_> {
         let first = self.widen(sweep.team.member.clone()) * self.number(len.into());
         let start = self.builder.bind("from", &sweep.start + first);
         let step = self.number(LANES as u64);
-        self.push_loop(local, start, sweep.end.clone(), step, body);
+        // A few vectors in flight hide the latency of memory; long bodies have enough to do.
+        let unroll = if sweep.plan.values.len() <= SHORT_BODY { Unroll::By(4) } else { Unroll::None };
+        self.builder.push(Stmt::For { local, start, end: sweep.end.clone(), step, unroll, body });
     }
 
     /// The reduced positions of a run's first element: its length divides the last axis.

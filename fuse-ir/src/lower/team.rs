@@ -94,6 +94,9 @@ impl Emitter<'_> {
         let mut parts: Vec<Vec<Expr>> = (0..team.registers())
             .map(|k| accumulators.arrays.iter().map(|a| element(*a, k)).collect())
             .collect();
+        if team.runs && !reduction.calls() && team.members >= team.registers() {
+            return self.fold_runs(reduction, team, parts, scope);
+        }
         if team.runs {
             for part in &mut parts {
                 *part = self.fold_across(reduction, team, part.clone(), exchange, scope);
@@ -102,6 +105,62 @@ impl Emitter<'_> {
         }
         let one = self.fold_inside(reduction, parts, scope);
         self.fold_across(reduction, team, one, exchange, scope)
+    }
+
+    /// Folds accumulators in runs with fewer shuffles: while a member holds several, the two sides of a pair take half of
+    /// them each. The member `p` and its partner `p ^ distance` combine what each took, the lower one's value on the left;
+    /// so the tree stays, and what was folded over registers last is folded over members last.
+    fn fold_runs(
+        &mut self,
+        reduction: &Reduction<'_>,
+        team: &Team,
+        mut parts: Vec<Vec<Expr>>,
+        scope: &Scope,
+    ) -> Vec<Expr> {
+        let mut distance = team.members / 2;
+        let first = distance;
+        while parts.len() > 1 {
+            let upper = (&team.member & distance).equals(distance);
+            let upper = self.builder.bind("upper", upper);
+            let far = parts.split_off(parts.len() / 2);
+            let mut halves = Vec::new();
+            for (near, far) in parts.iter().zip(&far) {
+                let (mut left, mut right) = (Vec::new(), Vec::new());
+                for (near, far) in near.iter().zip(far) {
+                    let given = upper.clone().select(near, far);
+                    let got = self.builder.shuffle("other", ShuffleKind::Xor, given, distance, team.members);
+                    left.push(upper.clone().select(&got, near));
+                    right.push(upper.clone().select(far, &got));
+                }
+                let (left, right) = (self.bind_all("left", left), self.bind_all("right", right));
+                let total = self.combine(reduction, &left, &right, scope);
+                halves.push(self.bind_all("fold", total));
+            }
+            parts = halves;
+            distance /= 2;
+        }
+        let mut part = parts.pop().unwrap_or_default();
+        // The rest of the members, then what the registers were: the distances of the first steps again.
+        let mut steps = Vec::new();
+        let mut rest = distance;
+        while rest > 0 {
+            steps.push(rest);
+            rest /= 2;
+        }
+        let mut again = first;
+        while again > distance {
+            steps.push(again);
+            again /= 2;
+        }
+        for distance in steps {
+            let other: Vec<Expr> = part
+                .iter()
+                .map(|e| self.builder.shuffle("other", ShuffleKind::Down, e, distance, team.members))
+                .collect();
+            let total = self.combine(reduction, &part, &other, scope);
+            part = self.bind_all("fold", total);
+        }
+        part
     }
 
     /// Folds partial results of one thread by halving.

@@ -57,10 +57,21 @@ pub(super) struct Run<'r> {
     pub(super) values: &'r [ValueId],
     /// Inner stores, by number.
     pub(super) stores: &'r [u32],
-    /// Values that an earlier sweep kept, with their memory and the element of the run's first position.
-    pub(super) kept: &'r [(ValueId, Memory, Expr)],
+    /// Values that an earlier sweep kept.
+    pub(super) kept: &'r [KeptRun],
     /// Values to be kept for later sweeps.
-    pub(super) keep: &'r [(ValueId, Memory, Expr)],
+    pub(super) keep: &'r [KeptRun],
+}
+
+/// Where the kept values of a run lie: in pieces of 16 bytes at most.
+#[derive(Clone, Debug)]
+pub(super) struct KeptRun {
+    pub(super) value: ValueId,
+    pub(super) memory: Memory,
+    /// The first element of the first piece.
+    pub(super) first: Expr,
+    /// Elements from one piece to the next; `None` where they follow one another.
+    pub(super) apart: Option<Expr>,
 }
 
 impl Emitter<'_> {
@@ -150,14 +161,14 @@ impl Emitter<'_> {
     ) {
         let mut scope = scope.clone();
         let mut loaded = Vec::new();
-        for (id, memory, at) in run.kept {
-            let name = format!("{}_kept", self.name_value(group, *id));
-            let array = self.builder.array(&name, group.value(*id).dtype.compute(), run.len, None);
-            self.access_kept(array, *memory, at, run.len, true);
-            loaded.push((*id, array));
+        for kept in run.kept {
+            let name = format!("{}_kept", self.name_value(group, kept.value));
+            let array = self.builder.array(&name, group.value(kept.value).dtype.compute(), run.len, None);
+            self.access_kept(array, kept, run.len, true);
+            loaded.push((kept.value, array));
         }
         for &id in run.values {
-            if run.kept.iter().any(|(k, _, _)| *k == id) {
+            if run.kept.iter().any(|k| k.value == id) {
                 continue;
             }
             let BodyOp::Load(operand) = &group.value(id).op else { continue };
@@ -205,13 +216,14 @@ impl Emitter<'_> {
             }
         }
         let mut keeping = Vec::new();
-        for (id, memory, at) in run.keep {
-            let known = loaded.iter().find(|(v, _)| v == id).map(|(_, a)| *a);
+        for kept in run.keep {
+            let id = kept.value;
+            let known = loaded.iter().find(|(v, _)| *v == id).map(|(_, a)| *a);
             let array = known.unwrap_or_else(|| {
-                let name = format!("{}_keep", self.name_value(group, *id));
-                self.builder.array(&name, group.value(*id).dtype.compute(), run.len, None)
+                let name = format!("{}_keep", self.name_value(group, id));
+                self.builder.array(&name, group.value(id).dtype.compute(), run.len, None)
             });
-            keeping.push((*id, *memory, at.clone(), array, known.is_none()));
+            keeping.push((kept, array, known.is_none()));
         }
         let values: Vec<ValueId> = run.values.to_vec();
         self.for_each_element(run, &scope, |em, scope, e| {
@@ -220,9 +232,9 @@ impl Emitter<'_> {
                 scope.values[id.index()] = Some(element(*array, &e));
             }
             em.compute_all(group, &values, &mut scope);
-            for (id, _, _, array, fresh) in &keeping {
+            for (kept, array, fresh) in &keeping {
                 if *fresh {
-                    let value = em.value(&scope, *id);
+                    let value = em.value(&scope, kept.value);
                     em.builder.set_element(*array, &e, value);
                 }
             }
@@ -238,25 +250,28 @@ impl Emitter<'_> {
             }
             each(em, &scope, e);
         });
-        for (_, memory, at, array, _) in keeping {
-            self.access_kept(array, memory, &at, run.len, false);
+        for (kept, array, _) in keeping {
+            self.access_kept(array, kept, run.len, false);
         }
         for (store, k, array) in stored {
             self.store_run(group, store, k, array, run, &scope);
         }
     }
 
-    /// Loads or stores a run of kept values, 16 bytes at most at a time.
-    fn access_kept(&mut self, array: crate::id::ArrayId, memory: Memory, at: &Expr, len: u32, load: bool) {
-        let size = self.builder.kernel().memory_dtype(memory).map_or(8, DType::size) as u32;
+    /// Loads or stores a run of kept values.
+    fn access_kept(&mut self, array: crate::id::ArrayId, kept: &KeptRun, len: u32, load: bool) {
+        let size = self.builder.kernel().memory_dtype(kept.memory).map_or(8, DType::size) as u32;
         let piece = len.min(16 / size);
-        for first in (0..len).step_by(piece as usize) {
-            let index = at + self.number(u64::from(first));
-            let part = slots(array, first, piece);
+        for (k, first) in (0..len).step_by(piece as usize).enumerate() {
+            let distance = match &kept.apart {
+                Some(apart) => apart * self.number(k as u64),
+                None => self.number(first.into()),
+            };
+            let (index, part) = (&kept.first + distance, slots(array, first, piece));
             if load {
-                self.builder.load_into(part, memory, index, None);
+                self.builder.load_into(part, kept.memory, index, None);
             } else {
-                self.builder.store_from(memory, index, part, None);
+                self.builder.store_from(kept.memory, index, part, None);
             }
         }
     }

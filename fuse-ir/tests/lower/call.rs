@@ -1,6 +1,5 @@
-//! A call of a program through its lowered kernels.
+//! A call of a program through its lowered kernels, on the simulator.
 
-use super::machine::{Arg, Buffer, run_kernel};
 use fuse_ir::bind::bind_extents;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::{Array, Input, Inputs, Outputs};
@@ -11,6 +10,7 @@ use fuse_ir::kernel_ir::{Kernel, LaunchArg, Origin};
 use fuse_ir::lower::{FaultSite, LowerOptions, LoweredKernel, fits_narrow, lower_launch};
 use fuse_ir::program::Program;
 use fuse_ir::schedule::BufferRef;
+use fuse_ir::simulate::{Argument, Counters, GlobalMemory, SimulateOptions, simulate_kernel};
 use std::collections::BTreeMap;
 
 /// How the call is made.
@@ -29,6 +29,8 @@ pub(super) struct Called {
     pub(super) outputs: Outputs,
     /// The sites that faulted.
     pub(super) faults: Vec<FaultSite>,
+    /// What each kernel did.
+    pub(super) counters: Vec<Counters>,
 }
 
 struct Env<'a>(&'a [i64], &'a [i64]);
@@ -70,6 +72,23 @@ fn elements(place: &Place) -> Vec<usize> {
         .collect()
 }
 
+/// Elements as they stand in memory.
+fn encode(dtype: DType, values: &[Value]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_bits().to_le_bytes()[..dtype.size()].to_vec()).collect()
+}
+
+/// The element at `at`; `None` if nobody wrote it.
+fn decode(memory: &GlobalMemory, buffer: usize, dtype: DType, at: usize) -> Option<Value> {
+    let (size, buffer) = (dtype.size(), &memory.buffers[buffer]);
+    let bytes = at * size..(at + 1) * size;
+    if buffer.written.as_ref().is_some_and(|w| !w[bytes.clone()].iter().all(|w| *w)) {
+        return None;
+    }
+    let mut word = [0; 8];
+    word[..size].copy_from_slice(&buffer.bytes[bytes]);
+    Some(Value::from_bits(dtype, u64::from_le_bytes(word)))
+}
+
 /// Runs a program.
 pub(super) fn call(program: &Program, inputs: &Inputs, how: How) -> Result<Called, String> {
     let kernel = &program.kernel;
@@ -90,7 +109,7 @@ pub(super) fn call(program: &Program, inputs: &Inputs, how: How) -> Result<Calle
     let extents = bind_extents(kernel, &shapes, &scalars).map_err(|e| e.to_string())?;
     let params: Vec<i64> =
         scalars.iter().map(|s| s.and_then(|v| v.as_i128()).map_or(0, |n| n as i64)).collect();
-    let mut buffers: Vec<Buffer> = Vec::new();
+    let mut memory = GlobalMemory::default();
     let mut places: BTreeMap<BufferRef, Place> = BTreeMap::new();
     let mut allocate =
         |id: BufferRef, dtype: DType, shape: Vec<usize>, data: Option<&[Value]>, spread: usize| {
@@ -100,15 +119,19 @@ pub(super) fn call(program: &Program, inputs: &Inputs, how: How) -> Result<Calle
                 strides[k] = step;
                 step *= shape[k].max(1);
             }
-            let place = Place { buffer: buffers.len(), shape, strides, dtype };
+            let mut place = Place { buffer: 0, shape, strides, dtype };
             let at = elements(&place);
-            let mut buffer = vec![None; at.iter().max().map_or(0, |n| n + 1)];
-            if let Some(data) = data {
-                for (at, v) in at.iter().zip(data) {
-                    buffer[*at] = Some(*v);
+            let len = at.iter().max().map_or(0, |n| n + 1);
+            place.buffer = match data {
+                Some(data) => {
+                    let mut all = vec![Value::zero(dtype); len];
+                    for (at, v) in at.iter().zip(data) {
+                        all[*at] = *v;
+                    }
+                    memory.allocate(encode(dtype, &all))
                 }
-            }
-            buffers.push(buffer);
+                None => memory.allocate_uninitialised(len * dtype.size()),
+            };
             places.insert(id, place);
         };
     for (k, (param, input)) in kernel.params.iter().zip(&inputs.0).enumerate() {
@@ -127,7 +150,7 @@ pub(super) fn call(program: &Program, inputs: &Inputs, how: How) -> Result<Calle
     for (k, temp) in program.plan.temps.iter().enumerate() {
         allocate(BufferRef::Temp(TempId::from_index(k)), temp.dtype, shape(&temp.axes), None, 1);
     }
-    let mut faults = Vec::new();
+    let (mut faults, mut counters) = (Vec::new(), Vec::new());
     for number in 0..program.plan.launches.len() {
         for group in &program.plan.launches[number].parts {
             for (id, written, read) in &program.plan.in_place {
@@ -146,36 +169,38 @@ pub(super) fn call(program: &Program, inputs: &Inputs, how: How) -> Result<Calle
             .scratch
             .iter()
             .map(|s| {
-                buffers.push(vec![None; s.elements.eval(&env).max(0) as usize]);
-                buffers.len() - 1
+                let elements = s.elements.eval(&env).max(0) as usize;
+                memory.allocate_uninitialised(elements * s.dtype.size())
             })
             .collect();
         for variants in &lowered.steps {
             let mut launch = None;
             for variant in variants {
-                buffers.push(vec![Some(Value::U64(u64::MAX)); variant.faults.len()]);
-                let args = make_args(&variant.kernel, &env, &places, &scratch, buffers.len() - 1, &scalars);
+                let words = memory.allocate(vec![0xff; 8 * variant.faults.len()]);
+                let args = make_args(&variant.kernel, &env, &places, &scratch, words, &scalars);
                 let given: Vec<LaunchArg> = args
                     .iter()
                     .map(|a| match a {
-                        Arg::Buffer(n) => LaunchArg::Pointer((*n as u64 + 1) << 20),
-                        Arg::Scalar(v) => LaunchArg::Scalar(*v),
+                        Argument::Pointer { buffer, offset } => {
+                            LaunchArg::Pointer(memory.buffers[*buffer].address + offset)
+                        }
+                        Argument::Scalar(v) => LaunchArg::Scalar(*v),
                     })
                     .collect();
                 let fits = variant.kernel.requires.iter().all(|c| c.holds(&given));
-                // The machine is slow: a variant with a block for every row of many is left out.
+                // A simulator is slow: a variant with a block for every row of many is left out.
                 let blocks = variant.kernel.evaluate_geometry(&given).map_or(0, |d| d.grid[0]);
                 if fits && (launch.is_none() || blocks < 200) {
-                    launch = Some((variant, args, given, buffers.len() - 1));
+                    launch = Some((variant, args, words));
                     if !how.last {
                         break;
                     }
                 }
             }
-            let (variant, args, given, words) = launch.ok_or("no variant may run")?;
-            run(variant, &args, &given, &mut buffers)?;
-            for (site, word) in variant.faults.iter().zip(&buffers[words]) {
-                if *word != Some(Value::U64(u64::MAX)) {
+            let (variant, args, words) = launch.ok_or("no variant may run")?;
+            counters.push(run(variant, &args, &mut memory)?);
+            for (k, site) in variant.faults.iter().enumerate() {
+                if decode(&memory, words, DType::U64, k) != Some(Value::U64(u64::MAX)) {
                     faults.push(*site);
                 }
             }
@@ -183,10 +208,8 @@ pub(super) fn call(program: &Program, inputs: &Inputs, how: How) -> Result<Calle
     }
     let read = |id: BufferRef| {
         let place = &places[&id];
-        let data: Option<Vec<Value>> = elements(place)
-            .iter()
-            .map(|at| buffers[place.buffer][*at].map(|v| v.cast(place.dtype)))
-            .collect();
+        let data: Option<Vec<Value>> =
+            elements(place).iter().map(|at| decode(&memory, place.buffer, place.dtype, *at)).collect();
         let data = data.ok_or_else(|| format!("{id:?} is not written everywhere"))?;
         Ok::<Array, String>(Array { dtype: place.dtype, shape: place.shape.clone(), data })
     };
@@ -202,25 +225,18 @@ pub(super) fn call(program: &Program, inputs: &Inputs, how: How) -> Result<Calle
             outputs.params.push((id, read(BufferRef::Param(id))?));
         }
     }
-    Ok(Called { outputs, faults })
+    Ok(Called { outputs, faults, counters })
 }
 
-fn run(
-    variant: &LoweredKernel,
-    args: &[Arg],
-    given: &[LaunchArg],
-    buffers: &mut [Buffer],
-) -> Result<(), String> {
-    let kernel = &variant.kernel;
-    let dims = kernel.evaluate_geometry(given).map_err(|e| e.to_string())?;
-    let lens: Option<Vec<usize>> =
-        kernel.views.iter().map(|v| v.len.eval(given).map(|n| n as usize)).collect();
-    for view in &kernel.views {
-        let end = view.offset.eval(given).unwrap() + view.len.eval(given).unwrap() * view.dtype.size() as u64;
-        assert!(end <= dims.shared_bytes.into(), "`{}` ends at {end} of {}", view.name, dims.shared_bytes);
+/// Runs a kernel, in which nothing may be wrong.
+fn run(variant: &LoweredKernel, args: &[Argument], memory: &mut GlobalMemory) -> Result<Counters, String> {
+    let options = SimulateOptions::default();
+    let report = simulate_kernel(&variant.kernel, memory, args, &options)
+        .map_err(|e| format!("{e}\n{}", variant.kernel))?;
+    match report.faults.first() {
+        Some(fault) => Err(format!("{fault}\n{}", variant.kernel)),
+        None => Ok(report.counters),
     }
-    run_kernel(kernel, args, &dims, &lens.ok_or("a view is too large")?, buffers);
-    Ok(())
 }
 
 fn make_args(
@@ -230,26 +246,27 @@ fn make_args(
     scratch: &[usize],
     faults: usize,
     scalars: &[Option<Value>],
-) -> Vec<Arg> {
+) -> Vec<Argument> {
+    let pointer = |buffer: usize| Argument::Pointer { buffer, offset: 0 };
     kernel
         .params
         .iter()
         .map(|param| {
             let number = |n: i64| match param.kind {
                 fuse_ir::kernel_ir::ParamKind::Scalar { dtype, .. } => {
-                    Arg::Scalar(Value::from_i128(dtype, n.into()).unwrap())
+                    Argument::Scalar(Value::from_i128(dtype, n.into()).unwrap())
                 }
                 fuse_ir::kernel_ir::ParamKind::Pointer { .. } => panic!("a pointer from a number"),
             };
             match &param.source {
-                Origin::Buffer(id) => Arg::Buffer(places[id].buffer),
-                Origin::Scratch(n) => Arg::Buffer(scratch[*n as usize]),
-                Origin::Faults => Arg::Buffer(faults),
+                Origin::Buffer(id) => pointer(places[id].buffer),
+                Origin::Scratch(n) => pointer(scratch[*n as usize]),
+                Origin::Faults => pointer(faults),
                 Origin::Extent(e) => number(IndexExpr::eval(e, env)),
                 Origin::Stride { buffer, axis } => number(places[buffer].strides[*axis as usize] as i64),
                 Origin::Scalar(p) => {
                     let value = scalars[p.index()].unwrap();
-                    Arg::Scalar(value.cast(value.dtype().compute()))
+                    Argument::Scalar(value.cast(value.dtype().compute()))
                 }
                 Origin::Given => panic!("nothing is given by position"),
             }

@@ -4,11 +4,13 @@ use super::call::{How, call};
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::{Array, Input, Inputs, Precision, evaluate};
 use fuse_ir::graph::{Kernel, ParamKind, Reducer};
-use fuse_ir::lower::{LowerOptions, lower_launch};
+use fuse_ir::index_map::{Bound, IndexExpr, IndexMap};
+use fuse_ir::lower::{LowerOptions, fits_narrow, lower_launch};
 use fuse_ir::plan::{PlanOptions, plan_kernel};
 use fuse_ir::program::Program;
 use fuse_ir::random::KernelBuilder;
 use fuse_ir::scalar::ScalarOp;
+use fuse_ir::simulate::Counters;
 use fuse_ir::target::Target;
 
 fn program(kernel: Kernel) -> Program {
@@ -45,7 +47,7 @@ fn fill(dtype: DType, shape: &[usize]) -> Input {
 }
 
 /// Runs the program with the extents of its tensors' axes.
-fn check_values(program: &Program, extents: &[usize]) {
+fn check_values(program: &Program, extents: &[usize]) -> Counters {
     let inputs = program.kernel.params.iter().map(|p| match &p.kind {
         ParamKind::Tensor { dtype, axes, .. } => {
             fill(*dtype, &axes.iter().map(|a| extents[a.index()]).collect::<Vec<_>>())
@@ -55,7 +57,8 @@ fn check_values(program: &Program, extents: &[usize]) {
     });
     let inputs = Inputs(inputs.collect());
     let want = evaluate(&program.kernel, &inputs, Precision::Exact).unwrap();
-    for (wide, last, spread) in [(false, false, 1), (true, true, 1), (false, false, 2)] {
+    let mut best = Counters::default();
+    for (wide, last, spread) in [(true, true, 1), (false, false, 2), (false, false, 1)] {
         let how = How { wide, last, spread };
         let got = call(program, &inputs, how).unwrap();
         assert!(
@@ -65,7 +68,18 @@ fn check_values(program: &Program, extents: &[usize]) {
             want.results.first().map(|a| a.data.iter().take(8).collect::<Vec<_>>()),
             got.outputs.results.first().map(|a| a.data.iter().take(8).collect::<Vec<_>>()),
         );
+        best = Counters::default();
+        got.counters.into_iter().for_each(|c| best += c);
     }
+    best
+}
+
+/// Memory is met in whole sectors and shared memory without conflicts; each byte of the operands comes once.
+fn check_traffic(counters: &Counters, bytes_read: u64, bytes_written: u64) {
+    let (loads, stores) = (counters.global_loads, counters.global_stores);
+    assert_eq!((loads.sectors, loads.least_sectors), (bytes_read / 32, bytes_read / 32), "sectors loaded");
+    assert_eq!((stores.sectors, stores.least_sectors), (bytes_written / 32, bytes_written / 32), "stored");
+    assert_eq!(counters.shared().conflicts(), 0, "bank conflicts: {counters:?}");
 }
 
 fn softmax(dtype: DType, outer_first: bool) -> Program {
@@ -91,6 +105,9 @@ fn softmax_of_rows() {
     for extents in [[5, 64], [3, 7], [70, 16], [2, 4096], [2, 4104], [1, 9001]] {
         check_values(&p, &extents);
     }
+    // The row is read once: in later sweeps it comes from shared memory.
+    check_traffic(&check_values(&p, &[32, 512]), 32 * 512 * 2, 32 * 512 * 2);
+    check_traffic(&check_values(&p, &[2, 8192]), 2 * 8192 * 2, 2 * 8192 * 2);
 }
 
 #[test]
@@ -100,6 +117,7 @@ fn softmax_of_columns() {
     for extents in [[40, 64], [3, 7], [33, 130], [2, 4099]] {
         check_values(&p, &extents);
     }
+    check_traffic(&check_values(&p, &[64, 100]), 64 * 100 * 4, 64 * 100 * 4);
 }
 
 #[test]
@@ -134,6 +152,7 @@ fn one_dense_pass() {
     for extents in [[3, 8], [5, 7], [1, 1], [9, 333]] {
         check_values(&p, &extents);
     }
+    check_traffic(&check_values(&p, &[64, 96]), 2 * 64 * 96 * 4, 64 * 96 * 4);
 }
 
 #[test]
@@ -149,6 +168,7 @@ fn transposed_sum() {
     for extents in [[32, 32], [5, 7], [33, 70], [64, 16]] {
         check_values(&p, &extents);
     }
+    check_traffic(&check_values(&p, &[64, 96]), 2 * 64 * 96 * 4, 64 * 96 * 4);
 }
 
 fn reduced(name: &str, reducer: Reducer, dtype: DType, over: &[usize]) -> Program {
@@ -201,4 +221,57 @@ fn running_sums() {
     for extents in [[6, 40], [7, 3], [1, 5000]] {
         check_values(&p, &extents);
     }
+}
+
+/// Two unrelated small groups take a block range each.
+#[test]
+fn groups_side_by_side() {
+    let mut b = KernelBuilder::new("side_by_side");
+    let (m, n) = (b.axis("M"), b.axis("N"));
+    let x = b.tensor("x", DType::F32, &[m]);
+    let y = b.tensor("y", DType::F32, &[n]);
+    let (a, c) = (b.map(ScalarOp::Exp, &[x]), b.map(ScalarOp::Sqrt, &[y]));
+    b.result(a, &[m]);
+    b.result(c, &[n]);
+    let p = program(b.build());
+    assert_eq!(p.plan.launches.len(), 1, "the plan joins them");
+    check_text(&p);
+    for extents in [[32, 1000], [7, 3], [1, 1]] {
+        check_values(&p, &extents);
+    }
+}
+
+/// A window before the start of an axis: the predicate is part of the load.
+#[test]
+fn shifted_with_zeros() {
+    let mut b = KernelBuilder::new("shift");
+    let n = b.axis("N");
+    let x = b.tensor("x", DType::F32, &[n]);
+    let before = IndexExpr::index(n).minus(1);
+    let bounds = vec![Bound { expr: before.clone(), extent: IndexExpr::extent(n) }];
+    let map = IndexMap { indices: vec![(n, before)], bounds };
+    let shifted = b.view(x, &[n], map, Some(Value::F32(0.0)));
+    let y = b.map(ScalarOp::Sub, &[x, shifted]);
+    b.result(y, &[n]);
+    let p = program(b.build());
+    check_text(&p);
+    for n in [1, 8, 515] {
+        check_values(&p, &[n]);
+    }
+}
+
+/// 32-bit indices are refused where a position, an element or a step of an index would leave them.
+#[test]
+fn long_launches_take_wide_indices() {
+    let mut b = KernelBuilder::new("long");
+    let n = b.axis("N");
+    let x = b.tensor("x", DType::F32, &[n]);
+    let y = b.map(ScalarOp::Exp, &[x]);
+    b.result(y, &[n]);
+    let p = program(b.build());
+    let fits = |n: i64, stride: i64| fits_narrow(&p, 0, &[n], &[0], &|_, _| stride);
+    assert!(fits(1 << 29, 1));
+    assert!(!fits(1 << 30, 1), "positions");
+    assert!(!fits(1 << 29, 8), "elements");
+    assert!(!fits(1 << 20, -1), "elements before the first");
 }
