@@ -13,7 +13,7 @@
 //! #[target_feature(enable = "avx2,fma,f16c")] fn g0_sweep0_avx2(t: &mut Tile<'_>) { .. }
 //! ```
 //!
-//! A group whose passes over a row are loops and nothing else also gets a [`row`] function, which does all of them.
+//! A group whose passes over a row are loops and nothing else also gets a row function, which does all of them.
 //!
 //! The slices are parameters of a function of their own because only parameters tell LLVM that they do not overlap; a
 //! loop over slices that are locals needs overlap checks at run time, and with many of them is not vectorised at all.
