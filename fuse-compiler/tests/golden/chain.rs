@@ -65,17 +65,23 @@ fn g0_sweep0_body<const F: bool>(len: usize, x: &[f32], x1_out: &mut [f32]) {
     }
 }
 fn g0_sweep0_baseline(t: &mut ::fuse::__private::Tile<'_>) {
-    g0_sweep0_body::<{ cfg!(target_arch = "aarch64") }>(t.len(), t.input(0), t.output(0));
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        g0_sweep0_body::<{ cfg!(target_arch = "aarch64") }>(row.len(), row.input(0), row.output(0));
+    }
 }
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn g0_sweep0_avx2(t: &mut ::fuse::__private::Tile<'_>) {
-    g0_sweep0_body::<true>(t.len(), t.input(0), t.output(0));
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        g0_sweep0_body::<true>(row.len(), row.input(0), row.output(0));
+    }
 }
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn g0_sweep0_avx512(t: &mut ::fuse::__private::Tile<'_>) {
-    g0_sweep0_body::<true>(t.len(), t.input(0), t.output(0));
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        g0_sweep0_body::<true>(row.len(), row.input(0), row.output(0));
+    }
 }
 pub static GROUPS: &[::fuse::__private::GroupFns] = &[::fuse::__private::GroupFns {
     stages: &[::fuse::__private::StageFns {
@@ -86,4 +92,5 @@ pub static GROUPS: &[::fuse::__private::GroupFns] = &[::fuse::__private::GroupFn
         avx512: g0_sweep0_avx512,
     }],
     combiners: &[],
+    rows: ::core::option::Option::None,
 }];
