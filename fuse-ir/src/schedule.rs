@@ -18,7 +18,6 @@
 
 pub mod build;
 mod dimensions;
-pub mod edges;
 pub mod passes;
 
 pub use dimensions::MOST_DIMENSIONS;

@@ -5,7 +5,5 @@ mod plan {
     mod check;
     mod patterns;
     mod refusals;
-    mod remedies;
     mod search;
-    mod work;
 }

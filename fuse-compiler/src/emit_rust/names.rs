@@ -14,8 +14,6 @@ const TAKEN: [&str; 13] =
 #[derive(Default)]
 pub(super) struct Names {
     used: HashSet<String>,
-    /// The number that the last name of each wish got.
-    last: HashMap<String, u32>,
     of_value: HashMap<ValueId, Ident>,
 }
 
@@ -26,14 +24,13 @@ impl Names {
         if is_like_function(&wish) {
             wish.insert(0, 'x');
         }
-        let last = self.last.entry(wish.clone()).or_insert(0);
-        loop {
-            *last += 1;
-            let name = if *last == 1 { wish.clone() } else { format!("{wish}_{last}") };
-            if !TAKEN.contains(&name.as_str()) && self.used.insert(name.clone()) {
-                return ident(&name);
-            }
+        let mut name = wish.clone();
+        let mut k = 1;
+        while TAKEN.contains(&name.as_str()) || !self.used.insert(name.clone()) {
+            k += 1;
+            name = format!("{wish}_{k}");
         }
+        ident(&name)
     }
 
     /// The name of a value of a body: the user's `let`, else the tensor it loads, else `x3`.
