@@ -34,7 +34,6 @@ use context::{Context, Library, Scope};
 use fuse_ir::dtype::DType;
 use fuse_ir::graph::{Kernel, Output, OutputTarget, ParamKind};
 use fuse_ir::id::ParamId;
-use proc_macro2::Span;
 use prune::prune_nodes;
 use signature::{instance_name, list_instances, lower_signature, report_unsourced_axes};
 use statement::resolve_type;
@@ -51,7 +50,7 @@ pub struct LoweredKernel {
     /// The instance: each generic dtype with what it stands for, in the declared order.
     pub dtype_args: Vec<(String, DType)>,
     /// Where each node stands in the source.
-    pub spans: Vec<Span>,
+    pub places: Vec<Place>,
 }
 
 /// Lowers the kernels of a block, in its order; instances of one kernel in the order of its lists. Kernels with errors
@@ -76,10 +75,10 @@ pub fn lower_kernels(
         }
         let function = Rc::new((**function).clone());
         for instance in list_instances(&function) {
-            if let Ok((kernel, spans)) = lower_function(&library, scalars, &function, &instance, diagnostics)
+            if let Ok((kernel, places)) = lower_function(&library, scalars, &function, &instance, diagnostics)
             {
                 debug_assert_eq!(fuse_ir::graph::verify_graph(&kernel), Ok(()), "{kernel}");
-                lowered.push(LoweredKernel { kernel, item, dtype_args: instance, spans });
+                lowered.push(LoweredKernel { kernel, item, dtype_args: instance, places });
             }
         }
     }
@@ -111,7 +110,7 @@ fn lower_function(
     function: &Rc<TensorFn>,
     instance: &[(String, DType)],
     diagnostics: &mut Diagnostics,
-) -> Result<(Kernel, Vec<Span>), Reported> {
+) -> Result<(Kernel, Vec<Place>), Reported> {
     let mut cx = Context {
         library,
         scalars,
@@ -133,7 +132,7 @@ fn lower_function(
     report_unsourced_axes(&mut cx, function)?;
     add_results(&mut cx, function, &value)?;
     add_stores(&mut cx, function)?;
-    Ok(prune_nodes(cx.graph.kernel, &cx.graph.spans))
+    Ok(prune_nodes(cx.graph.kernel, &cx.graph.places))
 }
 
 fn add_results(cx: &mut Context<'_>, function: &TensorFn, value: &Value) -> Result<(), Reported> {

@@ -1,14 +1,14 @@
 //! Planning: lowered kernels to programs, and the planner's refusals as errors at the operations they are about.
 
-use crate::diagnostic::{Diagnostics, messages};
+use crate::diagnostic::{Diagnostics, Place, messages};
 use crate::lower::LoweredKernel;
 use crate::syntax::{Block, Item};
-use fuse_ir::graph::{Kernel, simplify_graph, verify_graph};
+use fuse_ir::graph::{Kernel, Origin, simplify_graph, verify_graph};
 use fuse_ir::id::NodeId;
 use fuse_ir::plan::{PlanError, PlanOptions, plan_kernel};
 use fuse_ir::program::Program;
 use fuse_ir::target::Target;
-use proc_macro2::Span;
+use std::collections::HashMap;
 
 /// A kernel, planned.
 #[derive(Clone, Debug)]
@@ -29,8 +29,8 @@ pub fn plan_kernels(
 ) -> Vec<PlannedKernel> {
     let target = Target::cpu();
     let mut planned = Vec::new();
-    for LoweredKernel { kernel, item, dtype_args, spans } in lowered {
-        let places = SourcePlaces::new(&kernel, &spans);
+    for LoweredKernel { kernel, item, dtype_args, places } in lowered {
+        let places = SourcePlaces::new(&kernel, &places);
         let kernel = simplify_graph(kernel);
         debug_assert_eq!(verify_graph(&kernel), Ok(()), "{kernel}");
         match plan_kernel(&kernel, &target, &PlanOptions::default()) {
@@ -58,22 +58,25 @@ pub fn explain_kernels(block: &Block, planned: &[PlannedKernel]) {
     }
 }
 
-/// Where the operations of a kernel stand. Simplification renumbers nodes, and keeps their origins.
+/// Where the operations of a kernel stand. Simplification renumbers nodes, and keeps their origins; operations that
+/// start at one token are told apart by their text.
 struct SourcePlaces {
-    places: Vec<((u32, u32), Span)>,
+    places: HashMap<(u32, u32, String), Place>,
 }
 
 impl SourcePlaces {
-    fn new(kernel: &Kernel, spans: &[Span]) -> SourcePlaces {
-        let place = |(origin, span): (&fuse_ir::graph::Origin, &Span)| ((origin.line, origin.column), *span);
-        SourcePlaces { places: kernel.origins.iter().zip(spans).map(place).collect() }
+    fn new(kernel: &Kernel, places: &[Place]) -> SourcePlaces {
+        let keys = kernel.origins.iter().map(key_of);
+        SourcePlaces { places: keys.zip(places.iter().copied()).collect() }
     }
 
-    fn span_of(&self, kernel: &Kernel, node: NodeId) -> Option<Span> {
-        let origin = kernel.origins.get(node.index())?;
-        let key = (origin.line, origin.column);
-        self.places.iter().find(|(place, _)| *place == key).map(|(_, span)| *span)
+    fn place_of(&self, kernel: &Kernel, node: NodeId) -> Option<Place> {
+        self.places.get(&key_of(kernel.origins.get(node.index())?)).copied()
     }
+}
+
+fn key_of(origin: &Origin) -> (u32, u32, String) {
+    (origin.line, origin.column, origin.label.clone())
 }
 
 fn report_refusal(
@@ -88,10 +91,10 @@ fn report_refusal(
     match error {
         PlanError::Contract { wanted, needed, blocking } => {
             let first = blocking.first();
-            let at = first.and_then(|decision| places.span_of(kernel, decision.consumer));
+            let at = first.and_then(|decision| places.place_of(kernel, decision.consumer));
             let contract = function.kernel.as_ref().and_then(|args| args.launches).map(|(_, span)| span);
             diagnostics.report(messages::too_many_launches(
-                at.or(contract).unwrap_or_else(|| function.name.span()),
+                at.unwrap_or_else(|| Place::from(contract.unwrap_or_else(|| function.name.span()))),
                 contract,
                 &kernel.name,
                 (*wanted, *needed),
@@ -99,8 +102,8 @@ fn report_refusal(
             ));
         }
         PlanError::Unplannable { node, because } => {
-            let at = node.and_then(|node| places.span_of(kernel, node));
-            let at = at.unwrap_or_else(|| function.name.span());
+            let at = node.and_then(|node| places.place_of(kernel, node));
+            let at = at.unwrap_or_else(|| Place::from(function.name.span()));
             diagnostics.report(messages::unplannable(at, &kernel.name, because));
         }
     }

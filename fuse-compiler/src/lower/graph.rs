@@ -1,12 +1,12 @@
 //! The graph under construction: nodes are appended with their types, leaves are shared.
 
 use super::site::Site;
+use crate::diagnostic::Place;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::graph::{Axis, AxisSource, Check, CheckKind, Condition, Kernel, MapFn, Node, Op, Reducer, Type};
 use fuse_ir::id::{AxisId, FnId, NodeId, ParamId};
 use fuse_ir::index_map::{Extent, IndexExpr, IndexMap};
 use fuse_ir::scalar::{Expr, ScalarFn, ScalarOp, Stmt};
-use proc_macro2::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The kernel so far, and what is known of its nodes and axes beside it.
@@ -15,7 +15,7 @@ pub(super) struct Graph {
     /// What is built.
     pub(super) kernel: Kernel,
     /// Where each node stands.
-    pub(super) spans: Vec<Span>,
+    pub(super) places: Vec<Place>,
     /// Whether each axis has a source of its extent yet.
     pub(super) sourced: Vec<bool>,
     /// Whether each node depends on the elements of a tensor parameter.
@@ -120,7 +120,7 @@ impl Graph {
         }
         self.kernel.nodes.push(Node { op, ty: Type { dtype, axes } });
         self.kernel.origins.push(site.origin.clone());
-        self.spans.push(site.place.start);
+        self.places.push(site.place);
         self.stored.push(stored);
         id
     }

@@ -1,13 +1,13 @@
 //! Removal of nodes that no output needs: literals that were folded into positions, values that are not used.
 
+use crate::diagnostic::Place;
 use fuse_ir::graph::{Kernel, Node, Op};
 use fuse_ir::id::NodeId;
 use fuse_ir::index_map::IndexExpr;
-use proc_macro2::Span;
 
 /// Takes a kernel with the place of each node; gives both without the nodes on which no output depends. The order of
 /// the others stays.
-pub(super) fn prune_nodes(mut kernel: Kernel, spans: &[Span]) -> (Kernel, Vec<Span>) {
+pub(super) fn prune_nodes(mut kernel: Kernel, places: &[Place]) -> (Kernel, Vec<Place>) {
     let mut used = vec![false; kernel.nodes.len()];
     for output in &kernel.outputs {
         used[output.value.index()] = true;
@@ -25,7 +25,7 @@ pub(super) fn prune_nodes(mut kernel: Kernel, spans: &[Span]) -> (Kernel, Vec<Sp
     }
     let new = |n: NodeId| renumbered[n.index()];
     let kept = |k: &usize| used[*k];
-    let spans = (0..used.len()).filter(kept).map(|k| spans[k]).collect();
+    let places = (0..used.len()).filter(kept).map(|k| places[k]).collect();
     let nodes = std::mem::take(&mut kernel.nodes);
     let origins = std::mem::take(&mut kernel.origins);
     for (k, (node, origin)) in nodes.into_iter().zip(origins).enumerate() {
@@ -37,7 +37,7 @@ pub(super) fn prune_nodes(mut kernel: Kernel, spans: &[Span]) -> (Kernel, Vec<Sp
     for output in &mut kernel.outputs {
         output.value = new(output.value);
     }
-    (kernel, spans)
+    (kernel, places)
 }
 
 fn renumber_operands(op: Op, new: &impl Fn(NodeId) -> NodeId) -> Op {

@@ -1,6 +1,6 @@
 //! Errors of the planner.
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Place};
 use fuse_ir::plan::Decision;
 use proc_macro2::Span;
 
@@ -8,10 +8,10 @@ use proc_macro2::Span;
 ///
 /// ```text
 /// #[kernel(launches = 1)] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x.exp().materialize() + 1.0 }
-///                                                                        ^
+///                                                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 /// ```
 pub fn too_many_launches(
-    at: Span,
+    at: Place,
     contract: Option<Span>,
     kernel: &str,
     (wanted, needed): (u32, u32),
@@ -42,6 +42,6 @@ pub fn too_many_launches(
 /// #[kernel] fn k<A, .., Q>(x: Tensor<f32, A, .., Q>) -> Tensor<f32, A, .., Q> { x * 2.0 }     // 17 axes
 ///                                                                               ^^^^^^^
 /// ```
-pub fn unplannable(at: Span, kernel: &str, because: &str) -> Diagnostic {
+pub fn unplannable(at: Place, kernel: &str, because: &str) -> Diagnostic {
     Diagnostic::new("unplannable", at, format!("`{kernel}` cannot be planned: {because}"))
 }

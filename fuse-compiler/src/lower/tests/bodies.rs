@@ -174,7 +174,7 @@ fn nodes_remember_their_source() {
         "#[kernel]\nfn k<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M> {\n    let total = x.sum(N);\n    (total * 2.0).materialize()\n}",
     );
     let (kernel, last) = (&lowered.kernel, lowered.kernel.nodes.len() - 1);
-    assert_eq!(lowered.spans.len(), kernel.nodes.len());
+    assert_eq!(lowered.places.len(), kernel.nodes.len());
     assert_eq!(kernel.origins[last].label, "(total * 2.0).materialize()");
     assert_eq!((kernel.origins[last].line, kernel.origins[last].column), (4, 5));
     let sum = kernel.origins.iter().find(|o| o.label == "x.sum(N)").expect("the sum");
