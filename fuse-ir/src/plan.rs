@@ -4,15 +4,21 @@ pub mod cost;
 
 mod partition;
 
+mod moves;
+
 mod collapse;
 
 mod greedy;
+
+mod regions;
 
 mod exact;
 
 mod horizontal;
 
 mod finish;
+
+mod trial;
 
 mod decide;
 
@@ -23,7 +29,9 @@ mod display;
 mod json;
 
 pub use display::PlanDisplay;
-pub use kernel::{PlanError, PlanOptions, compare_with_best, plan_kernel, plan_unfused};
+pub use kernel::{
+    PlanError, PlanOptions, PlanningWork, compare_with_best, measure_planning, plan_kernel, plan_unfused,
+};
 
 use crate::dtype::DType;
 use crate::id::{AxisId, GroupId, NodeId, ParamId};

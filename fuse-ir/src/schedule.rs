@@ -18,6 +18,7 @@
 
 pub mod build;
 mod dimensions;
+pub mod edges;
 pub mod passes;
 
 pub use dimensions::MOST_DIMENSIONS;

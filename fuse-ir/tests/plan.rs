@@ -5,5 +5,7 @@ mod plan {
     mod check;
     mod patterns;
     mod refusals;
+    mod remedies;
     mod search;
+    mod work;
 }

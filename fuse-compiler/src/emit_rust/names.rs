@@ -14,6 +14,8 @@ const TAKEN: [&str; 13] =
 #[derive(Default)]
 pub(super) struct Names {
     used: HashSet<String>,
+    /// The number that the last name of each wish got.
+    last: HashMap<String, u32>,
     of_value: HashMap<ValueId, Ident>,
 }
 
@@ -24,13 +26,14 @@ impl Names {
         if is_like_function(&wish) {
             wish.insert(0, 'x');
         }
-        let mut name = wish.clone();
-        let mut k = 1;
-        while TAKEN.contains(&name.as_str()) || !self.used.insert(name.clone()) {
-            k += 1;
-            name = format!("{wish}_{k}");
+        let last = self.last.entry(wish.clone()).or_insert(0);
+        loop {
+            *last += 1;
+            let name = if *last == 1 { wish.clone() } else { format!("{wish}_{last}") };
+            if !TAKEN.contains(&name.as_str()) && self.used.insert(name.clone()) {
+                return ident(&name);
+            }
         }
-        ident(&name)
     }
 
     /// The name of a value of a body: the user's `let`, else the tensor it loads, else `x3`.

@@ -1,6 +1,6 @@
 //! What planning asks of a graph again and again, computed once.
 
-use crate::graph::{Kernel, MapFn, Op};
+use crate::graph::{Kernel, MapFn, Op, OutputTarget};
 use crate::id::{AxisId, FnId, NodeId};
 use crate::index_map::IndexExpr;
 use crate::index_map::polynomial::{ExtentFacts, Polynomial};
@@ -17,6 +17,8 @@ pub struct GraphFacts {
     pub extents: ExtentFacts,
     /// Whether each node is a map that may fault.
     pub may_fault: Vec<bool>,
+    /// The first output that is a result and holds each node.
+    pub results: Vec<Option<u32>>,
 }
 
 impl GraphFacts {
@@ -42,7 +44,13 @@ impl GraphFacts {
                 Op::View { .. } | Op::Reduce { .. } | Op::CumSum { .. } | Op::Materialize { .. } => false,
             });
         }
-        GraphFacts { users, layouts, extents: ExtentFacts::compute(kernel), may_fault }
+        let mut results = vec![None; kernel.nodes.len()];
+        for (k, output) in kernel.outputs.iter().enumerate().rev() {
+            if let OutputTarget::Result { .. } = output.target {
+                results[output.value.index()] = Some(k as u32);
+            }
+        }
+        GraphFacts { users, layouts, extents: ExtentFacts::compute(kernel), may_fault, results }
     }
 
     /// For a view that is a bijection (rename, reverse, split, merge): each axis of the node as an expression over the

@@ -10,7 +10,7 @@ use crate::id::NodeId;
 use crate::plan::cost::map_operations;
 use crate::plan::partition::{Group, Partition, Problem};
 use crate::schedule::build::{Refused, Root};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// How the first partition is made.
@@ -43,9 +43,12 @@ pub(super) fn start_partition(problem: &Problem<'_>, start: Start) -> Result<Par
         memory[id.index()] = anchors[id.index()] && !problem.facts.users[id.index()].is_empty();
     }
     let mut roots: Vec<Vec<Root>> = Vec::new();
+    let mut outputs: BTreeMap<NodeId, Vec<Root>> = BTreeMap::new();
+    for root in (0..kernel.outputs.len() as u32).map(Root::Output) {
+        outputs.entry(root.node(kernel)).or_default().push(root);
+    }
     for id in kernel.node_ids() {
-        let outputs = (0..kernel.outputs.len() as u32).map(Root::Output);
-        let mut own: Vec<Root> = outputs.filter(|r| r.node(kernel) == id).collect();
+        let mut own = outputs.remove(&id).unwrap_or_default();
         if memory[id.index()] && !problem.is_result(id) {
             own.push(Root::Temp(id));
         }
@@ -53,9 +56,9 @@ pub(super) fn start_partition(problem: &Problem<'_>, start: Start) -> Result<Par
             roots.push(own);
         }
     }
-    let mut partition = Partition { memory, groups: Vec::new() };
+    let mut partition = Partition { memory, groups: Vec::new(), pinned: Rc::default() };
     for own in roots {
-        match problem.lower(&own, &partition.memory) {
+        match problem.lower(&own, &partition.memory, &[]) {
             Ok(lowered) => {
                 partition.groups.push(Some(Group { roots: own, lowered: Rc::new(lowered) }));
             }
@@ -95,7 +98,7 @@ fn split_stores(problem: &Problem<'_>, partition: &mut Partition, roots: &[Root]
     // The copies load it also where a result holds it.
     partition.memory[node.index()] |= !holders.is_empty();
     for roots in std::iter::once(holders).chain(stores).filter(|r| !r.is_empty()) {
-        let lowered = Rc::new(problem.lower(&roots, &partition.memory)?);
+        let lowered = Rc::new(problem.lower(&roots, &partition.memory, &[])?);
         partition.groups.push(Some(Group { roots, lowered }));
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::graph::{AxisSource, Kernel, MapFn};
 use crate::id::{AxisId, NodeId, ParamId, ValueId};
 use crate::index_map::{IndexEnv, IndexExpr, IndexMap};
 use crate::scalar::ScalarOp;
+use crate::schedule::edges::ValueEdges;
 use crate::schedule::{BodyOp, BodyValue, BufferRef, CHUNK, Level, Operand, ScheduleKind, ScheduledGroup};
 use crate::target::Target;
 use std::collections::{BTreeMap, BTreeSet};
@@ -248,13 +249,11 @@ fn is_strided<'a>(exprs: impl DoubleEndedIterator<Item = &'a IndexExpr>, lane: &
 /// How many different elements a load touches over the whole domain, at most the buffer's.
 pub fn operand_elements(kernel: &Kernel, sizes: &Sizes, map: &IndexMap) -> u64 {
     let whole = sizes.product_of(map.indices.iter().map(|(a, _)| *a));
-    let mut axes = BTreeSet::new();
+    let mut axes: Vec<AxisId> = Vec::new();
     let mut indirect = false;
     for (_, e) in &map.indices {
         e.for_each_leaf(&mut |leaf| match leaf {
-            IndexExpr::Index(a) => {
-                axes.insert(*a);
-            }
+            IndexExpr::Index(a) if !axes.contains(a) => axes.push(*a),
             IndexExpr::Indirect(_) => indirect = true,
             _ => {}
         });
@@ -340,11 +339,12 @@ fn op_weight(op: ScalarOp) -> u64 {
 pub fn count_live_values(target: &Target, group: &ScheduledGroup) -> u32 {
     let wide = target.registers > 0;
     let mut greatest = 0;
+    let edges = ValueEdges::compute(group);
     for pass in &group.passes {
         let end = pass.values.len();
         let mut last_use: Vec<Option<usize>> = vec![None; group.values.len()];
         for (k, v) in pass.values.iter().enumerate() {
-            for read in group.reads(*v) {
+            for read in edges.reads(*v) {
                 last_use[read.index()] = Some(k);
             }
         }
@@ -362,10 +362,13 @@ pub fn count_live_values(target: &Target, group: &ScheduledGroup) -> u32 {
     greatest
 }
 
+/// Operations that a call of a scalar function counts as, at most: it is code once, however often it is called.
+pub const MOST_OP_CODE: u64 = 64;
+
 /// Values of all sweeps with the operations of the functions they call: about the length of the code.
 pub fn count_code(kernel: &Kernel, group: &ScheduledGroup) -> u32 {
     let size = |v: &ValueId| match &group.value(*v).op {
-        BodyOp::Map { function, .. } => map_operations(kernel, *function).clamp(1, 64) as u32,
+        BodyOp::Map { function, .. } => map_operations(kernel, *function).clamp(1, MOST_OP_CODE) as u32,
         BodyOp::Load(_) | BodyOp::Reduce { .. } | BodyOp::CumSum { .. } => 1,
         BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => 0,
     };

@@ -9,24 +9,19 @@ use crate::id::NodeId;
 use crate::plan::cost::Price;
 use crate::plan::display::{Bytes, Micros};
 use crate::plan::greedy::buffers_read;
-use crate::plan::partition::{Partition, Problem};
+use crate::plan::partition::{Partition, Problem, RETURN_A_TENSOR};
+use crate::plan::trial::{Launches, Trial, cut_trial, try_merge, try_recompute};
 use crate::plan::{Decision, Refusal, Rule};
 use crate::schedule::BufferRef;
-use crate::schedule::build::{Refused, Root, label};
+use crate::schedule::build::Root;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The outcome of trying what was not done.
-#[derive(Clone)]
-struct Trial {
-    refusal: Refusal,
-    reason: String,
-    remedy: Option<String>,
-    fused: Price,
-    apart: Price,
-}
-
 /// Every decision about edges, siblings and stores over parameters.
-pub(super) fn explain_partition(problem: &Problem<'_>, partition: &Partition) -> Vec<Decision> {
+pub(super) fn explain_partition(
+    problem: &Problem<'_>,
+    partition: &Partition,
+    launches: Launches<'_>,
+) -> Vec<Decision> {
     let kernel = problem.kernel;
     // The groups that compute each node, and the one that leaves it in memory.
     let mut computed: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); kernel.nodes.len()];
@@ -51,6 +46,7 @@ pub(super) fn explain_partition(problem: &Problem<'_>, partition: &Partition) ->
     }
     let stored: BTreeSet<NodeId> =
         partition.live().flat_map(|(_, g)| g.roots.iter().map(|r| r.node(kernel))).collect();
+    let dependent = find_dependent(problem);
     let mut decisions = Vec::new();
     let mut trials: BTreeMap<(usize, usize), Trial> = BTreeMap::new();
     let mut again: BTreeMap<NodeId, Option<Trial>> = BTreeMap::new();
@@ -60,7 +56,7 @@ pub(super) fn explain_partition(problem: &Problem<'_>, partition: &Partition) ->
         if problem.is_leaf(consumer) || inlined {
             continue;
         }
-        for producer in list_producers(problem, consumer, &stored) {
+        for producer in list_producers(problem, consumer, &stored, &dependent) {
             let groups = &computed[consumer.index()];
             let inside = !groups.is_empty() && groups.is_subset(&computed[producer.index()]);
             let cut = matches!(kernel.node(producer).op, Op::Materialize { .. });
@@ -78,14 +74,16 @@ pub(super) fn explain_partition(problem: &Problem<'_>, partition: &Partition) ->
                 true => cut_trial(partition, holder, reader),
                 false => trials
                     .entry((holder, reader))
-                    .or_insert_with(|| try_merge(problem, partition, holder, reader))
+                    .or_insert_with(|| try_merge(problem, partition, (holder, reader), launches))
                     .clone(),
             };
             let trial = match trial.refusal {
                 // Where the loops do not agree the value may still be computed again by its readers.
                 Refusal::DifferentAxes | Refusal::Cycle => again
                     .entry(producer)
-                    .or_insert_with(|| try_recompute(problem, partition, producer, &trial))
+                    .or_insert_with(|| {
+                        try_recompute(problem, partition, (producer, holder), &trial, launches)
+                    })
                     .clone()
                     .unwrap_or(trial),
                 _ => trial,
@@ -93,8 +91,8 @@ pub(super) fn explain_partition(problem: &Problem<'_>, partition: &Partition) ->
             decisions.push(refused(rule, producer, consumer, &trial));
         }
     }
-    explain_siblings(problem, partition, &mut decisions);
-    explain_stores(problem, partition, &mut decisions);
+    explain_siblings(problem, partition, launches, &mut decisions);
+    explain_stores(problem, partition, launches, &mut decisions);
     decisions
 }
 
@@ -112,7 +110,12 @@ fn refused(rule: Rule, producer: NodeId, consumer: NodeId, trial: &Trial) -> Dec
 }
 
 /// The operations that a node reads, through views that are not stored themselves; leaves and functions of scalars alone are none.
-fn list_producers(problem: &Problem<'_>, consumer: NodeId, stored: &BTreeSet<NodeId>) -> Vec<NodeId> {
+fn list_producers(
+    problem: &Problem<'_>,
+    consumer: NodeId,
+    stored: &BTreeSet<NodeId>,
+    dependent: &[bool],
+) -> Vec<NodeId> {
     let kernel = problem.kernel;
     let mut found = Vec::new();
     let mut stack: Vec<NodeId> = kernel.node(consumer).op.operands();
@@ -126,7 +129,7 @@ fn list_producers(problem: &Problem<'_>, consumer: NodeId, stored: &BTreeSet<Nod
                 }
             }
             Op::View { .. } => stack.extend(node.op.operands()),
-            Op::Map { .. } if node.ty.axes.is_empty() && !depends_on_tensors(problem, id) => {}
+            Op::Map { .. } if node.ty.axes.is_empty() && !dependent[id.index()] => {}
             Op::Map { .. } | Op::Reduce { .. } | Op::CumSum { .. } | Op::Materialize { .. } => {
                 if !found.contains(&id) {
                     found.push(id);
@@ -138,15 +141,19 @@ fn list_producers(problem: &Problem<'_>, consumer: NodeId, stored: &BTreeSet<Nod
     found
 }
 
-fn depends_on_tensors(problem: &Problem<'_>, id: NodeId) -> bool {
-    let node = problem.kernel.node(id);
-    match &node.op {
-        Op::Tensor(_) | Op::Reduce { .. } | Op::CumSum { .. } => true,
-        Op::Scalar(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => false,
-        Op::Map { .. } | Op::View { .. } | Op::Materialize { .. } => {
-            node.op.operands().iter().any(|o| depends_on_tensors(problem, *o))
-        }
+/// For each node whether it depends on an element of a tensor, not on scalars and positions alone.
+fn find_dependent(problem: &Problem<'_>) -> Vec<bool> {
+    let mut dependent: Vec<bool> = Vec::with_capacity(problem.kernel.nodes.len());
+    for node in &problem.kernel.nodes {
+        dependent.push(match &node.op {
+            Op::Tensor(_) | Op::Reduce { .. } | Op::CumSum { .. } => true,
+            Op::Scalar(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => false,
+            Op::Map { .. } | Op::View { .. } | Op::Materialize { .. } => {
+                node.op.operands().iter().any(|o| dependent[o.index()])
+            }
+        });
     }
+    dependent
 }
 
 fn rule_of(problem: &Problem<'_>, producer: NodeId, consumer: NodeId) -> Rule {
@@ -215,108 +222,13 @@ fn is_output(problem: &Problem<'_>, id: NodeId) -> bool {
     problem.kernel.outputs.iter().any(|o| o.value == id)
 }
 
-/// The trial of an edge out of a cut.
-fn cut_trial(partition: &Partition, holder: usize, reader: usize) -> Trial {
-    let price = |k: usize| partition.group(k).map_or(Price::default(), |g| g.lowered.price);
-    let apart = price(holder) + price(reader);
-    Trial {
-        refusal: Refusal::Materialized,
-        reason: "`materialize()` asks for the value in memory".to_owned(),
-        remedy: Some("drop `materialize()`".to_owned()),
-        fused: apart,
-        apart,
-    }
-}
-
-/// What would come of computing a value again in each of its readers, after its merge was refused as in `trial`.
-fn try_recompute(problem: &Problem<'_>, partition: &Partition, id: NodeId, trial: &Trial) -> Option<Trial> {
-    let next = partition.recomputed(problem, id).ok()?;
-    let (before, after) = (partition.price(), next.price());
-    let reason = format!(
-        "{}; computing `{}` again for each reader takes {}, storing it {}",
-        trial.reason,
-        label(problem.kernel, id),
-        Micros(after.seconds),
-        Micros(before.seconds)
-    );
-    Some(Trial { refusal: Refusal::Recomputation, reason, remedy: None, fused: after, apart: before })
-}
-
-/// What would come of merging two groups.
-fn try_merge(problem: &Problem<'_>, partition: &Partition, holder: usize, reader: usize) -> Trial {
-    let price = |k: usize| partition.group(k).map_or(Price::default(), |g| g.lowered.price);
-    let apart = price(holder) + price(reader);
-    match partition.merged(problem, holder, reader) {
-        Ok(next) => {
-            let fused = next.group(reader).map_or(apart, |g| g.lowered.price);
-            slower(problem, partition, &next, holder, reader, fused, apart)
-        }
-        Err(refused) => Trial { fused: apart, apart, ..not_legal(refused) },
-    }
-}
-
-fn not_legal(refused: Refused) -> Trial {
-    let remedy = match refused.refusal {
-        Refusal::InPlaceHazard => Some("return a new tensor instead of writing in place".to_owned()),
-        Refusal::Materialized => Some("drop `materialize()`".to_owned()),
-        Refusal::Cycle | Refusal::IncompleteReduction | Refusal::DifferentAxes => None,
-        Refusal::IndexMismatch | Refusal::Registers | Refusal::Parameters | Refusal::CodeSize => None,
-        Refusal::LostParallelism | Refusal::Recomputation | Refusal::Slower => None,
-    };
-    Trial {
-        refusal: refused.refusal,
-        reason: refused.because,
-        remedy,
-        fused: Price::default(),
-        apart: Price::default(),
-    }
-}
-
-/// A legal merge that is modelled slower.
-fn slower(
+/// Roots of one group that do not depend on one another, and groups that read one buffer but stay apart.
+fn explain_siblings(
     problem: &Problem<'_>,
     partition: &Partition,
-    next: &Partition,
-    holder: usize,
-    reader: usize,
-    fused: Price,
-    apart: Price,
-) -> Trial {
-    let rows = |p: &Partition, k: usize| {
-        p.group(k).map_or(1, |g| match g.lowered.group.kind {
-            crate::schedule::ScheduleKind::Split => u64::MAX,
-            _ => problem.sizes.product(&g.lowered.group.outer),
-        })
-    };
-    let merged_rows = rows(next, reader);
-    let before = rows(partition, holder).max(rows(partition, reader));
-    let lost = merged_rows < before && merged_rows < 2 * u64::from(problem.target.units);
-    let times = format!("{} instead of {}", Micros(fused.seconds), Micros(apart.seconds));
-    let group = next.group(reader).map(|g| &g.lowered.group);
-    let axes: Vec<String> = group
-        .map(|g| g.reduced.iter().filter(|a| !problem.sizes.is_stated(**a)).copied().collect::<Vec<_>>())
-        .unwrap_or_default()
-        .into_iter()
-        .map(|a| problem.kernel.axis(a).name.clone())
-        .collect();
-    if lost {
-        let whole = if merged_rows == 1 { "row" } else { "rows" };
-        let assume: Vec<String> = axes.iter().map(|a| format!("{a} = 64")).collect();
-        return Trial {
-            refusal: Refusal::LostParallelism,
-            reason: format!("one launch would have {merged_rows} independent {whole}: {times}"),
-            remedy: (!assume.is_empty())
-                .then(|| format!("if the reduced axes are short, say so: `assume({})`", assume.join(", "))),
-            fused,
-            apart,
-        };
-    }
-    let refusal = if fused.operations > apart.operations { Refusal::Recomputation } else { Refusal::Slower };
-    Trial { refusal, reason: format!("one launch is modelled slower: {times}"), remedy: None, fused, apart }
-}
-
-/// Roots of one group that do not depend on one another, and groups that read one buffer but stay apart.
-fn explain_siblings(problem: &Problem<'_>, partition: &Partition, decisions: &mut Vec<Decision>) {
+    launches: Launches<'_>,
+    decisions: &mut Vec<Decision>,
+) {
     let kernel = problem.kernel;
     let mut readers: BTreeMap<BufferRef, Vec<usize>> = BTreeMap::new();
     for (k, group) in partition.live() {
@@ -358,7 +270,7 @@ fn explain_siblings(problem: &Problem<'_>, partition: &Partition, decisions: &mu
                 first.map(|r| r.node(kernel))
             };
             if let (Some(first), Some(second)) = (node(a), node(b)) {
-                let trial = try_merge(problem, partition, a, b);
+                let trial = try_merge(problem, partition, (a, b), launches);
                 decisions.push(refused(Rule::Siblings, first, second, &trial));
             }
         }
@@ -389,14 +301,18 @@ fn buffer_bytes(problem: &Problem<'_>, buffer: BufferRef) -> u64 {
     problem.sizes.product(&axes).saturating_mul(dtype.size() as u64)
 }
 
+/// Whether `node` depends on `on`; takes time linear in the nodes between them.
 fn depends(problem: &Problem<'_>, on: NodeId, node: NodeId) -> bool {
-    let mut seen = BTreeSet::new();
+    if node <= on {
+        return node == on;
+    }
+    let mut seen = vec![false; node.index() - on.index()];
     let mut stack = vec![node];
     while let Some(id) = stack.pop() {
         if id == on {
             return true;
         }
-        if id > on && seen.insert(id) {
+        if id > on && !std::mem::replace(&mut seen[id.index() - on.index() - 1], true) {
             stack.extend(problem.kernel.node(id).op.operands());
         }
     }
@@ -404,7 +320,12 @@ fn depends(problem: &Problem<'_>, on: NodeId, node: NodeId) -> bool {
 }
 
 /// Stores over parameters: in place, or by a copy because something reads the old value elsewhere.
-fn explain_stores(problem: &Problem<'_>, partition: &Partition, decisions: &mut Vec<Decision>) {
+fn explain_stores(
+    problem: &Problem<'_>,
+    partition: &Partition,
+    launches: Launches<'_>,
+    decisions: &mut Vec<Decision>,
+) {
     let kernel = problem.kernel;
     for (k, output) in kernel.outputs.iter().enumerate() {
         let OutputTarget::Param { param, .. } = output.target else { continue };
@@ -417,7 +338,7 @@ fn explain_stores(problem: &Problem<'_>, partition: &Partition, decisions: &mut 
             partition.live().filter(|(k, g)| !copies && *k != slot && g.lowered.reads.contains(&param))
         {
             let Some(first) = reader.roots.first() else { continue };
-            let trial = try_merge(problem, partition, k, slot);
+            let trial = try_merge(problem, partition, (k, slot), launches);
             decisions.push(Decision {
                 reason: format!("`{name}` is overwritten by a later launch: {}", trial.reason),
                 ..refused(Rule::Siblings, first.node(kernel), output.value, &trial)
@@ -439,14 +360,14 @@ fn explain_stores(problem: &Problem<'_>, partition: &Partition, decisions: &mut 
                 .live()
                 .find(|(_, g)| g.roots.iter().any(|r| problem.holds(*r, output.value)))
                 .map(|(k, _)| k);
-            let trial = holder.map(|h| try_merge(problem, partition, h, slot));
+            let trial = holder.map(|h| try_merge(problem, partition, (h, slot), launches));
             let because = trial.as_ref().map(|t| t.reason.clone()).unwrap_or_default();
             decision.refusal = Some(match trial.map(|t| t.refusal) {
                 Some(Refusal::Slower) => Refusal::Slower,
                 _ => Refusal::InPlaceHazard,
             });
             decision.reason = format!("the new `{name}` is copied: {because}");
-            decision.remedy = Some("return a new tensor instead of writing in place".to_owned());
+            decision.remedy = Some(RETURN_A_TENSOR.to_owned());
         }
         decisions.push(decision);
     }

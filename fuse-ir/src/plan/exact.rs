@@ -81,7 +81,7 @@ impl Search<'_> {
         if let Some(known) = self.known.get(&key) {
             return Some(known.clone());
         }
-        let lowered = self.problem.lower(roots, &self.memory).ok().map(Rc::new);
+        let lowered = self.problem.lower(roots, &self.memory, &[]).ok().map(Rc::new);
         let nodes = (self.problem.kernel.nodes.len() as u32).min(self.problem.target.code_size);
         let values = lowered.as_ref().map_or(nodes, |l| l.group.values.len() as u32);
         self.budget = self.budget.checked_sub(values)?;
@@ -104,7 +104,8 @@ impl Search<'_> {
             let made = groups
                 .iter()
                 .map(|(roots, lowered)| Some(Group { roots: roots.clone(), lowered: Rc::clone(lowered) }));
-            let partition = Partition { memory: self.memory.clone(), groups: made.collect() };
+            let partition =
+                Partition { memory: self.memory.clone(), groups: made.collect(), pinned: Rc::default() };
             if partition.launch_order(self.problem).is_some() {
                 self.best_seconds = seconds;
                 self.best = partition;

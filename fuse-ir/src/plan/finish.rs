@@ -8,7 +8,8 @@ use crate::plan::cost::{map_operations, price_group};
 use crate::plan::decide::explain_partition;
 use crate::plan::horizontal::join_launches;
 use crate::plan::partition::{Partition, Problem};
-use crate::plan::{Launch, Plan, Temp};
+use crate::plan::trial::Launches;
+use crate::plan::{Launch, Plan, Refusal, Temp};
 use crate::schedule::{BodyOp, BufferRef, Level, Operand, ScheduledGroup};
 use std::collections::BTreeMap;
 
@@ -186,11 +187,23 @@ pub(super) fn finish_plan(
     let kernel: &Kernel = problem.kernel;
     let (mut launches, mut decisions) = (Vec::new(), Vec::new());
     if detail != Detail::Bare {
-        decisions = explain_partition(problem, partition);
         let order = partition.launch_order(problem)?;
-        let joined = join_launches(problem, partition, &order, detail == Detail::Forced);
+        let forced = detail == Detail::Forced;
+        let joined = join_launches(problem, partition, &order, forced);
         launches = joined.0;
-        decisions.extend(joined.1);
+        let each = |parts: &Vec<usize>| {
+            let groups = parts.iter().filter_map(|slot| partition.group(*slot));
+            groups.map(|g| g.lowered.group.launches()).max().unwrap_or(0)
+        };
+        let count = launches.iter().map(each).sum();
+        let offer = Launches { slots: &launches, count, bound: forced };
+        decisions = explain_partition(problem, partition, offer);
+        for (slot, mut decision) in joined.1 {
+            if decision.refusal == Some(Refusal::Slower) {
+                decision.remedy = offer.do_without(slot);
+            }
+            decisions.push(decision);
+        }
     }
     let order = match launches.is_empty() {
         true => partition.launch_order(problem)?,

@@ -6,14 +6,15 @@
 
 use crate::plan::cost::{count_code, count_parameters};
 use crate::plan::display::Micros;
-use crate::plan::partition::{Partition, Problem};
+use crate::plan::partition::{Group, PASS_ONE_TENSOR, Partition, Problem, RETURN_A_TENSOR};
 use crate::plan::{Decision, Refusal, Rule};
+use crate::schedule::build::write_an_op;
 use std::collections::BTreeSet;
 
 /// Work in seconds up to which a group is small: a few starts of a launch.
 const SMALL_WORK: f64 = 10e-6;
 
-/// The groups of each launch, by slot, in order, with a decision for each pair that was weighed.
+/// The groups of each launch, by slot, in order, with a decision for each slot that was weighed against another.
 ///
 /// `force` puts together what is legal whether or not it is worth it, to keep to a number of launches.
 pub(super) fn join_launches(
@@ -21,7 +22,7 @@ pub(super) fn join_launches(
     partition: &Partition,
     order: &[usize],
     force: bool,
-) -> (Vec<Vec<usize>>, Vec<Decision>) {
+) -> (Vec<Vec<usize>>, Vec<(usize, Decision)>) {
     let before = partition.dependencies(problem);
     let mut launches: Vec<Vec<usize>> = Vec::new();
     let mut decisions = Vec::new();
@@ -34,6 +35,11 @@ pub(super) fn join_launches(
         let mut home = None;
         let mut weighed: Option<Decision> = None;
         for (k, parts) in launches.iter().enumerate().skip(earliest) {
+            // The first says why not; after that only launches of small groups are worth a try.
+            let small = |slot: &usize| work_of(problem, partition, *slot) <= SMALL_WORK;
+            if weighed.is_some() && !force && !(small(&slot) && parts.iter().all(small)) {
+                continue;
+            }
             let decision = weigh(problem, partition, parts, slot, force);
             if decision.refusal.is_none() {
                 home = Some(k);
@@ -46,13 +52,20 @@ pub(super) fn join_launches(
                 break;
             }
         }
-        decisions.extend(weighed);
+        decisions.extend(weighed.map(|decision| (slot, decision)));
         match home {
             Some(k) => launches[k].push(slot),
             None => launches.push(vec![slot]),
         }
     }
     (launches, decisions)
+}
+
+/// What the work of a group takes, without the start of its launches.
+fn work_of(problem: &Problem<'_>, partition: &Partition, slot: usize) -> f64 {
+    let seconds =
+        |g: &Group| g.lowered.price.seconds - f64::from(g.lowered.group.launches()) * problem.target.launch;
+    partition.group(slot).map_or(0.0, seconds)
 }
 
 fn weigh(
@@ -64,10 +77,7 @@ fn weigh(
 ) -> Decision {
     let target = problem.target;
     let group = |k: usize| partition.group(k);
-    let work = |k: usize| {
-        group(k)
-            .map_or(0.0, |g| g.lowered.price.seconds - f64::from(g.lowered.group.launches()) * target.launch)
-    };
+    let work = |k: usize| work_of(problem, partition, k);
     let launches = |k: usize| group(k).map_or(1, |g| g.lowered.group.launches());
     let sum = |f: &dyn Fn(&crate::schedule::ScheduledGroup) -> u32| -> u32 {
         parts.iter().chain([&slot]).filter_map(|k| group(*k)).map(|g| f(&g.lowered.group)).sum()
@@ -86,23 +96,24 @@ fn weigh(
         .flat_map(|g| g.lowered.writes.iter().chain(&g.lowered.reads).copied())
         .collect();
     let conflict = group(slot).is_some_and(|g| g.lowered.writes.iter().any(|w| stores.contains(w)));
-    let (refusal, reason) = if conflict {
+    let (refusal, reason, remedy) = if conflict {
         let reason = "one overwrites what the other reads".to_owned();
-        (Some(Refusal::InPlaceHazard), reason)
+        (Some(Refusal::InPlaceHazard), reason, Some(RETURN_A_TENSOR.to_owned()))
     } else if parameters > target.parameters {
         let reason = format!("{parameters} buffers and scalars, {} fit a launch", target.parameters);
-        (Some(Refusal::Parameters), reason)
+        (Some(Refusal::Parameters), reason, Some(PASS_ONE_TENSOR.to_owned()))
     } else if code > target.code_size {
-        (Some(Refusal::CodeSize), format!("about {code} operations, {} fit a launch", target.code_size))
+        let reason = format!("about {code} operations, {} fit a launch", target.code_size);
+        (Some(Refusal::CodeSize), reason, Some(write_an_op()))
     } else if longest > SMALL_WORK && !force {
         let reason = format!(
             "the work takes {} against the {} that one launch less would save",
             Micros(longest),
             Micros(saved)
         );
-        (Some(Refusal::Slower), reason)
+        (Some(Refusal::Slower), reason, None)
     } else {
-        (None, format!("independent and small: one launch less saves {}", Micros(saved)))
+        (None, format!("independent and small: one launch less saves {}", Micros(saved)), None)
     };
     let node = |k: usize| {
         let first = group(k).and_then(|g| g.roots.first()).map(|r| r.node(problem.kernel));
@@ -114,7 +125,7 @@ fn weigh(
         consumer: node(slot),
         refusal,
         reason,
-        remedy: None,
+        remedy,
         bytes: (bytes, bytes),
         seconds: (total + f64::from(together) * target.launch, total + f64::from(apart) * target.launch),
     }

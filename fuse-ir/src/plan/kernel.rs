@@ -12,7 +12,8 @@
 //!
 //! A *partition* says which values lie in memory and which group leaves each of them there. Legality and price of a
 //! group come from its schedule, which is built for every candidate; so what is priced is what is launched. Collapsing
-//! takes time linear in the graph; the priced search works on what is left, of which kernels have few.
+//! takes time linear in the graph; the priced search works on what is left, region by region where that is much, so that
+//! the whole is linear too. A test counts the schedules that are built.
 
 use crate::graph::Kernel;
 use crate::graph::facts::GraphFacts;
@@ -22,11 +23,12 @@ use crate::plan::cost::Sizes;
 use crate::plan::display::Micros;
 use crate::plan::exact::search_exactly;
 use crate::plan::finish::{Detail, finish_plan, plan_seconds};
-use crate::plan::greedy::improve;
-use crate::plan::partition::{Partition, Problem};
+use crate::plan::partition::{Partition, Problem, Work};
+use crate::plan::regions::improve_by_regions;
 use crate::plan::{Decision, Plan, Rule};
 use crate::schedule::build::Refused;
 use crate::target::Target;
+use std::cmp::Ordering;
 use std::fmt;
 
 /// What the caller may choose.
@@ -85,11 +87,39 @@ impl std::error::Error for PlanError {}
 /// # Errors
 /// If the kernel states a number of launches that no legal plan keeps to.
 pub fn plan_kernel(kernel: &Kernel, target: &Target, options: &PlanOptions) -> Result<Plan, PlanError> {
+    plan_counted(kernel, target, options, &Work::default())
+}
+
+/// How much work it is to plan a kernel, counted: times depend on the machine and on how the planner is compiled.
+///
+/// # Errors
+/// If the kernel cannot be planned.
+pub fn measure_planning(kernel: &Kernel, target: &Target) -> Result<PlanningWork, PlanError> {
+    let work = Work::default();
+    plan_counted(kernel, target, &PlanOptions::default(), &work)?;
+    Ok(PlanningWork { schedules: work.schedules.get(), values: work.values.get() })
+}
+
+/// What planning a kernel took. See [`measure_planning`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlanningWork {
+    /// Groups that were scheduled, to price them or to say why they are none.
+    pub schedules: u64,
+    /// The values of their bodies; the time of planning goes with them.
+    pub values: u64,
+}
+
+fn plan_counted(
+    kernel: &Kernel,
+    target: &Target,
+    options: &PlanOptions,
+    work: &Work,
+) -> Result<Plan, PlanError> {
     let facts = GraphFacts::compute(kernel);
     let sizes = Sizes::compute(kernel);
-    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true };
+    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true, work };
     let unfused = start_partition(&problem, Start::Unfused)?;
-    let greedy = improve(&problem, start_partition(&problem, Start::Collapsed)?);
+    let greedy = improve_by_regions(&problem, start_partition(&problem, Start::Collapsed)?);
     let anchors = find_anchors(&problem, Start::Collapsed);
     let best = search_exactly(&problem, &greedy, &anchors, EXACT_BUDGET);
     let over_best = best.as_ref().map(|b| greedy.price().seconds / b.price().seconds);
@@ -98,7 +128,9 @@ pub fn plan_kernel(kernel: &Kernel, target: &Target, options: &PlanOptions) -> R
         finish_plan(&problem, &partition, &unfused, Detail::Joined).ok_or_else(|| cyclic(kernel))?;
     plan.over_best = over_best;
     match options.launches.or(kernel.launches) {
-        Some(wanted) if plan.launch_count() > wanted => keep_to_contract(&problem, &unfused, plan, wanted),
+        Some(wanted) if plan.launch_count() > wanted => {
+            keep_to_contract(&problem, &unfused, (plan, &partition), wanted)
+        }
         Some(_) | None => Ok(plan),
     }
 }
@@ -114,31 +146,42 @@ const EXACT_BUDGET: u32 = 4_000;
 pub fn compare_with_best(kernel: &Kernel, target: &Target, budget: u32) -> Result<Option<f64>, PlanError> {
     let facts = GraphFacts::compute(kernel);
     let sizes = Sizes::compute(kernel);
-    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true };
-    let greedy = improve(&problem, start_partition(&problem, Start::Collapsed)?);
+    let work = Work::default();
+    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true, work: &work };
+    let greedy = improve_by_regions(&problem, start_partition(&problem, Start::Collapsed)?);
     let anchors = find_anchors(&problem, Start::Collapsed);
     let best = search_exactly(&problem, &greedy, &anchors, budget);
     Ok(best.map(|b| greedy.price().seconds / b.price().seconds))
 }
 
-/// A plan of no more launches than `wanted`, if there is a legal one: the search is told that starting a launch costs
-/// more than any work, and reductions stay whole.
+/// A plan of no more launches than `wanted`, if there is a legal one, and of several the fastest: the groups of the
+/// fastest plan put into fewer launches, and what the search finds from there and from the start if it is told that
+/// starting a launch costs more than any work and that reductions stay whole.
 fn keep_to_contract(
     problem: &Problem<'_>,
     unfused: &Partition,
-    fastest: Plan,
+    (fastest, groups): (Plan, &Partition),
     wanted: u32,
 ) -> Result<Plan, PlanError> {
     let dear = Target { launch: DEAR_LAUNCH, ..problem.target.clone() };
     let forced = Problem { target: &dear, may_split: false, ..*problem };
-    let found = improve(&forced, start_partition(&forced, Start::Collapsed)?);
-    // The same groups under the real cost of a launch.
     let real = Problem { may_split: false, ..*problem };
-    let partition = found.repriced(&real)?;
-    let mut plan =
-        finish_plan(&real, &partition, unfused, Detail::Forced).ok_or_else(|| cyclic(problem.kernel))?;
-    let needed = plan.launch_count();
-    if needed > wanted {
+    let mut plans = Vec::new();
+    for start in [start_partition(&forced, Start::Collapsed)?, groups.repriced(&forced)?] {
+        // The groups that are found under the real cost of a launch.
+        let found = improve_by_regions(&forced, start).repriced(&real)?;
+        plans.extend(finish_plan(&real, &found, unfused, Detail::Forced));
+    }
+    plans.extend(finish_plan(problem, groups, unfused, Detail::Forced));
+    let keeps = |plan: &Plan| plan.launch_count() <= wanted;
+    let cost = |plan: &Plan| match keeps(plan) {
+        true => (0, plan_seconds(problem, plan)),
+        false => (plan.launch_count(), 0.0),
+    };
+    let best = plans.into_iter().min_by(|a, b| cost(a).partial_cmp(&cost(b)).unwrap_or(Ordering::Equal));
+    let mut plan = best.ok_or_else(|| cyclic(problem.kernel))?;
+    if !keeps(&plan) {
+        let needed = plan.launch_count();
         let blocking = plan.decisions.into_iter().filter(|d| d.refusal.is_some()).collect();
         return Err(PlanError::Contract { wanted, needed, blocking });
     }
@@ -173,7 +216,8 @@ const DEAR_LAUNCH: f64 = 1e3;
 pub fn plan_unfused(kernel: &Kernel, target: &Target) -> Result<Plan, PlanError> {
     let facts = GraphFacts::compute(kernel);
     let sizes = Sizes::compute(kernel);
-    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true };
+    let work = Work::default();
+    let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true, work: &work };
     let unfused = start_partition(&problem, Start::Unfused)?;
     finish_plan(&problem, &unfused, &unfused, Detail::Bare).ok_or_else(|| cyclic(kernel))
 }

@@ -8,12 +8,22 @@ use crate::graph::{Kernel, Op, OutputTarget};
 use crate::id::{AxisId, NodeId, ParamId, TempId};
 use crate::plan::Refusal;
 use crate::plan::cost::{Price, Sizes, count_code, count_live_values, count_parameters, price_group};
-use crate::schedule::build::{BodyContext, Refused, Root, build_body, label};
+use crate::schedule::build::{BodyContext, Refused, Root, build_body, write_an_op};
 use crate::schedule::passes::schedule_body;
 use crate::schedule::{BodyOp, BufferRef, MOST_DIMENSIONS, Operand, ScheduledGroup};
 use crate::target::Target;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+
+/// What was done to find a plan: the greater part of the time that it takes.
+#[derive(Default)]
+pub(super) struct Work {
+    /// Groups that were scheduled, to price them or to say why they are none.
+    pub(super) schedules: Cell<u64>,
+    /// The values of their bodies.
+    pub(super) values: Cell<u64>,
+}
 
 /// What a plan is made for and from.
 #[derive(Clone, Copy)]
@@ -24,6 +34,7 @@ pub(super) struct Problem<'a> {
     pub(super) sizes: &'a Sizes,
     /// Whether a reduction may take two launches.
     pub(super) may_split: bool,
+    pub(super) work: &'a Work,
 }
 
 /// A group as scheduled, with what the search asks of it.
@@ -52,23 +63,26 @@ pub(super) struct Partition {
     /// Whether groups that do not compute it themselves load the value.
     pub(super) memory: Vec<bool>,
     pub(super) groups: Vec<Option<Group>>,
+    /// Values that groups outside load, if this is a region of a larger partition.
+    pub(super) pinned: Rc<BTreeSet<NodeId>>,
 }
 
 impl<'a> Problem<'a> {
     /// The buffer in which a value lies when it is in memory: a result that holds it, else a temp of its own. Temps are
     /// named by their nodes until the plan is finished.
     pub(super) fn buffer_of(&self, id: NodeId) -> (BufferRef, Vec<AxisId>) {
-        for output in &self.kernel.outputs {
-            if let (true, OutputTarget::Result { index, axes }) = (output.value == id, &output.target) {
-                return (BufferRef::Result(*index), axes.clone());
+        let output = self.facts.results[id.index()].map(|k| &self.kernel.outputs[k as usize].target);
+        match output {
+            Some(OutputTarget::Result { index, axes }) => (BufferRef::Result(*index), axes.clone()),
+            Some(OutputTarget::Param { .. }) | None => {
+                (BufferRef::Temp(TempId(id.0)), self.facts.layouts[id.index()].clone())
             }
         }
-        (BufferRef::Temp(TempId(id.0)), self.facts.layouts[id.index()].clone())
     }
 
     /// Whether a result of the kernel holds the value.
     pub(super) fn is_result(&self, id: NodeId) -> bool {
-        matches!(self.buffer_of(id).0, BufferRef::Result(_))
+        self.facts.results[id.index()].is_some()
     }
 
     /// Whether a root leaves its value where other groups can load it; a store over a parameter does not.
@@ -91,10 +105,19 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Schedules and prices the group of these roots.
-    pub(super) fn lower(&self, roots: &[Root], memory: &[bool]) -> Result<Lowered, Refused> {
+    /// Schedules and prices the group of these roots, where what is `leaving` is no longer in memory.
+    pub(super) fn lower(
+        &self,
+        roots: &[Root],
+        memory: &[bool],
+        leaving: &[NodeId],
+    ) -> Result<Lowered, Refused> {
+        self.work.schedules.set(self.work.schedules.get() + 1);
         let owned = |id: NodeId| roots.iter().any(|r| self.holds(*r, id));
-        let in_memory = |id: NodeId| (memory[id.index()] && !owned(id)).then(|| self.buffer_of(id));
+        let in_memory = |id: NodeId| {
+            let stays = memory[id.index()] && !leaving.contains(&id) && !owned(id);
+            stays.then(|| self.buffer_of(id))
+        };
         let context = BodyContext {
             kernel: self.kernel,
             facts: self.facts,
@@ -102,38 +125,40 @@ impl<'a> Problem<'a> {
             code_size: self.target.code_size,
         };
         let body = build_body(context, roots)?;
+        self.work.values.set(self.work.values.get() + body.values.len() as u64);
         let group = schedule_body(self.kernel, self.target, self.sizes, body, self.may_split);
         let first = roots.first().map(|r| r.node(self.kernel));
-        let refuse = |refusal, because: String| Err(Refused { refusal, node: first, because });
+        let refuse = |refusal, because: String| Refused::new(refusal, first, because);
         let parameters = count_parameters(&group);
         if parameters > self.target.parameters {
             let limit = self.target.parameters;
-            return refuse(
-                Refusal::Parameters,
-                format!("{parameters} buffers and scalars, {limit} fit a launch"),
-            );
+            let because = format!("{parameters} buffers and scalars, {limit} fit a launch");
+            return Err(refuse(Refusal::Parameters, because).unless(PASS_ONE_TENSOR));
         }
         let dimensions = group.count_dimensions();
         if dimensions > MOST_DIMENSIONS {
-            return refuse(
-                Refusal::Parameters,
-                format!("{dimensions} axes and parts of axes, {MOST_DIMENSIONS} fit a launch"),
-            );
+            let because = format!("{dimensions} axes and parts of axes, {MOST_DIMENSIONS} fit a launch");
+            return Err(refuse(Refusal::Parameters, because));
         }
         let code = count_code(self.kernel, &group);
         if code > self.target.code_size && group.values.len() > 1 {
             let limit = self.target.code_size;
-            return refuse(Refusal::CodeSize, format!("about {code} operations, {limit} fit a launch"));
+            let because = format!("about {code} operations, {limit} fit a launch");
+            return Err(refuse(Refusal::CodeSize, because).unless(write_an_op()));
         }
         let reductions: usize = group.passes.iter().map(|p| p.reductions.len()).sum();
         if reductions > self.target.reductions as usize {
             let limit = self.target.reductions;
-            return refuse(Refusal::CodeSize, format!("{reductions} reductions, {limit} fit a group"));
+            let because = format!("{reductions} reductions, {limit} fit a group");
+            return Err(refuse(Refusal::CodeSize, because));
         }
         let live = count_live_values(self.target, &group);
         if live > self.target.live_values && group.values.len() > 2 {
             let limit = self.target.live_values;
-            return refuse(Refusal::Registers, format!("{live} values live at once, {limit} fit registers"));
+            let because = format!("{live} values live at once, {limit} fit registers");
+            let remedy =
+                format!("use values up soon after they are computed: {limit} can wait for their last use");
+            return Err(refuse(Refusal::Registers, because).unless(remedy));
         }
         self.check_in_place(&group)?;
         let mut lowered = Lowered {
@@ -172,17 +197,21 @@ impl<'a> Problem<'a> {
                 let Operand::Buffer { buffer, map, .. } = operand else { continue };
                 if *buffer == store.buffer && map.indices != store.indices {
                     let name = &self.kernel.param(param).name;
-                    return Err(Refused {
-                        refusal: Refusal::InPlaceHazard,
-                        node: group.value(store.value).node,
-                        because: format!("`{name}` is read at other positions than it is written"),
-                    });
+                    let node = group.value(store.value).node;
+                    let because = format!("`{name}` is read at other positions than it is written");
+                    return Err(Refused::new(Refusal::InPlaceHazard, node, because).unless(RETURN_A_TENSOR));
                 }
             }
         }
         Ok(())
     }
 }
+
+/// What helps where a launch has too many parameters.
+pub(super) const PASS_ONE_TENSOR: &str = "pass tensors of one shape as one tensor with another axis";
+
+/// What helps where an old value is still read.
+pub(super) const RETURN_A_TENSOR: &str = "return a new tensor instead of writing in place";
 
 fn param_of(store: &crate::schedule::Store) -> Option<ParamId> {
     match store.buffer {
@@ -207,9 +236,8 @@ impl Partition {
         self.live().fold(Price::default(), |sum, (_, g)| sum + g.lowered.price)
     }
 
-    /// For each slot the slots that must be launched before it: those that store what it loads, those that read what it
-    /// overwrites, and those that overwrite the same parameter earlier in the program.
-    pub(super) fn dependencies(&self, problem: &Problem<'_>) -> Vec<BTreeSet<usize>> {
+    /// For each node the slot that leaves it where others can load it.
+    fn holders(&self, problem: &Problem<'_>) -> Vec<Option<usize>> {
         let mut holders: Vec<Option<usize>> = vec![None; problem.kernel.nodes.len()];
         for (k, group) in self.live() {
             for root in &group.roots {
@@ -219,12 +247,14 @@ impl Partition {
                 }
             }
         }
-        let mut before = vec![BTreeSet::new(); self.groups.len()];
+        holders
+    }
+
+    /// Pairs of slots of which the first must be launched before the second because of what that overwrites: those
+    /// that read it, and those that overwrite it earlier in the program.
+    fn order_of_stores(&self, problem: &Problem<'_>) -> Vec<(usize, usize)> {
         let mut writers: Vec<(ParamId, usize, u32)> = Vec::new();
-        for (k, group) in self.live() {
-            for node in &group.lowered.loads {
-                before[k].extend(holders[node.index()].filter(|h| *h != k));
-            }
+        for (k, group) in self.live().filter(|(_, g)| !g.lowered.writes.is_empty()) {
             for root in &group.roots {
                 if let Root::Output(o) = root
                     && let OutputTarget::Param { param, .. } = problem.kernel.outputs[*o as usize].target
@@ -233,34 +263,77 @@ impl Partition {
                 }
             }
         }
+        let mut pairs = Vec::new();
         for (param, writer, output) in &writers {
-            for (k, group) in self.live() {
-                if k != *writer && group.lowered.reads.contains(param) {
-                    before[*writer].insert(k);
-                }
-            }
+            let readers = self.live().filter(|(k, g)| k != writer && g.lowered.reads.contains(param));
+            pairs.extend(readers.map(|(k, _)| (k, *writer)));
             let earlier = writers.iter().filter(|(p, k, o)| p == param && k != writer && o < output);
-            before[*writer].extend(earlier.map(|(_, k, _)| *k));
+            pairs.extend(earlier.map(|(_, k, _)| (*k, *writer)));
+        }
+        pairs
+    }
+
+    /// For each slot the slots that must be launched before it: those that store what it loads, those that read what it
+    /// overwrites, and those that overwrite the same parameter earlier in the program.
+    pub(super) fn dependencies(&self, problem: &Problem<'_>) -> Vec<BTreeSet<usize>> {
+        let holders = self.holders(problem);
+        let mut before = vec![BTreeSet::new(); self.groups.len()];
+        for (k, group) in self.live() {
+            let loads = group.lowered.loads.iter();
+            before[k].extend(loads.filter_map(|n| holders[n.index()]).filter(|h| *h != k));
+        }
+        for (first, second) in self.order_of_stores(problem) {
+            before[second].insert(first);
         }
         before
+    }
+
+    /// A group that would have to be launched both before and after the one of `slot`, if there is one.
+    pub(super) fn find_circle(&self, problem: &Problem<'_>, slot: usize) -> Option<usize> {
+        let holders = self.holders(problem);
+        let stores = self.order_of_stores(problem);
+        let mut seen = vec![false; self.groups.len()];
+        let mut stack = vec![slot];
+        while let Some(k) = stack.pop() {
+            let loads = self.group(k).map_or(&[][..], |g| &g.lowered.loads);
+            let held = loads.iter().filter_map(|n| holders[n.index()]).filter(|h| *h != k);
+            let overwritten = stores.iter().filter(|(_, second)| *second == k).map(|(first, _)| *first);
+            for before in held.chain(overwritten) {
+                if before == slot {
+                    return Some(k);
+                }
+                if !std::mem::replace(&mut seen[before], true) {
+                    stack.push(before);
+                }
+            }
+        }
+        None
     }
 
     /// The slots in an order in which they can be launched, earlier nodes first; `None` if they depend on themselves.
     pub(super) fn launch_order(&self, problem: &Problem<'_>) -> Option<Vec<usize>> {
         let before = self.dependencies(problem);
-        let mut left: Vec<usize> = self.live().map(|(k, _)| k).collect();
-        let first_node =
-            |k: usize| self.group(k).and_then(|g| g.roots.iter().map(|r| r.node(problem.kernel)).max());
-        left.sort_by_cached_key(|k| first_node(*k));
-        let mut done = vec![false; self.groups.len()];
-        let mut order = Vec::with_capacity(left.len());
-        while !left.is_empty() {
-            let ready = left.iter().position(|k| before[*k].iter().all(|b| done[*b]))?;
-            let slot = left.remove(ready);
-            done[slot] = true;
-            order.push(slot);
+        let mut after = vec![Vec::new(); self.groups.len()];
+        let mut waiting = vec![0usize; self.groups.len()];
+        for (k, list) in before.iter().enumerate() {
+            waiting[k] = list.len();
+            list.iter().for_each(|b| after[*b].push(k));
         }
-        Some(order)
+        let last_node =
+            |k: usize| self.group(k).and_then(|g| g.roots.iter().map(|r| r.node(problem.kernel)).max());
+        let live = self.live().map(|(k, _)| k);
+        let mut ready: BTreeSet<_> = live.filter(|k| waiting[*k] == 0).map(|k| (last_node(k), k)).collect();
+        let mut order = Vec::with_capacity(self.groups.len());
+        while let Some((_, slot)) = ready.pop_first() {
+            order.push(slot);
+            for &next in &after[slot] {
+                waiting[next] -= 1;
+                if waiting[next] == 0 {
+                    ready.insert((last_node(next), next));
+                }
+            }
+        }
+        (order.len() == self.live().count()).then_some(order)
     }
 
     /// The same groups under another target or other prices.
@@ -270,98 +343,7 @@ impl Partition {
     pub(super) fn repriced(&self, problem: &Problem<'_>) -> Result<Partition, Refused> {
         let mut next = self.clone();
         for group in next.groups.iter_mut().flatten() {
-            group.lowered = Rc::new(problem.lower(&group.roots, &self.memory)?);
-        }
-        Ok(next)
-    }
-
-    /// The roots and memory of the union of two groups: values that only these read leave memory.
-    pub(super) fn union(&self, problem: &Problem<'_>, a: usize, b: usize) -> (Vec<Root>, Vec<bool>) {
-        let mut memory = self.memory.clone();
-        let both = [self.group(a), self.group(b)];
-        let mut roots: Vec<Root> = both.iter().flatten().flat_map(|g| g.roots.iter().copied()).collect();
-        roots.sort();
-        roots.retain(|root| {
-            let Root::Temp(node) = *root else { return true };
-            let outside = self.live().any(|(k, g)| k != a && k != b && g.lowered.loads.contains(&node));
-            let cut = matches!(problem.kernel.node(node).op, Op::Materialize { .. });
-            if !outside && !cut {
-                memory[node.index()] = false;
-            }
-            outside || cut
-        });
-        (roots, memory)
-    }
-
-    /// Refuses a union that certainly computes too much, before it is built: it computes what either does.
-    pub(super) fn check_size(&self, problem: &Problem<'_>, a: usize, b: usize) -> Result<(), Refused> {
-        let limit = problem.target.code_size as usize;
-        let maps = |k: usize| {
-            let values = self.group(k).map_or(&[][..], |g| &g.lowered.group.values);
-            let computed = values.iter().filter(|v| matches!(v.op, BodyOp::Map { .. }));
-            computed.filter_map(|v| v.node).collect::<BTreeSet<NodeId>>()
-        };
-        let sizes = [a, b].map(|k| self.group(k).map_or(0, |g| g.lowered.group.values.len()));
-        if sizes[0] + sizes[1] <= limit {
-            return Ok(());
-        }
-        let code = maps(a).union(&maps(b)).count();
-        if code <= limit {
-            return Ok(());
-        }
-        let node = self.group(b).and_then(|g| g.roots.first()).map(|r| r.node(problem.kernel));
-        let because = format!("about {code} operations, {limit} fit a launch");
-        Err(Refused { refusal: Refusal::CodeSize, node, because })
-    }
-
-    /// The partition with two groups merged.
-    ///
-    /// # Errors
-    /// If the union is no group, or would depend on itself through another.
-    pub(super) fn merged(&self, problem: &Problem<'_>, a: usize, b: usize) -> Result<Partition, Refused> {
-        self.check_size(problem, a, b)?;
-        let (roots, memory) = self.union(problem, a, b);
-        let lowered = problem.lower(&roots, &memory)?;
-        let mut next = self.clone();
-        next.memory = memory;
-        next.groups[a] = None;
-        next.groups[b] = Some(Group { roots, lowered: Rc::new(lowered) });
-        if next.launch_order(problem).is_none() {
-            let other = self.group(a).and_then(|g| g.roots.first()).map(|r| r.node(problem.kernel));
-            let because = match other {
-                Some(node) => format!("another launch lies between `{}` and it", label(problem.kernel, node)),
-                None => "another launch lies between them".to_owned(),
-            };
-            return Err(Refused { refusal: Refusal::Cycle, node: other, because });
-        }
-        Ok(next)
-    }
-
-    /// The partition in which every reader of a value computes it again.
-    ///
-    /// # Errors
-    /// If a reader cannot.
-    pub(super) fn recomputed(&self, problem: &Problem<'_>, id: NodeId) -> Result<Partition, Refused> {
-        let mut next = self.clone();
-        next.memory[id.index()] = false;
-        for (k, group) in self.live() {
-            let stores = group.roots.contains(&Root::Temp(id));
-            if !stores && !group.lowered.loads.contains(&id) {
-                continue;
-            }
-            let roots: Vec<Root> = group.roots.iter().copied().filter(|r| *r != Root::Temp(id)).collect();
-            next.groups[k] = match roots.is_empty() {
-                true => None,
-                false => {
-                    let lowered = Rc::new(problem.lower(&roots, &next.memory)?);
-                    Some(Group { roots, lowered })
-                }
-            };
-        }
-        // What the value alone was computed from may have lost its last reader but gained others.
-        if next.launch_order(problem).is_none() {
-            let because = format!("computing `{}` again would depend on itself", label(problem.kernel, id));
-            return Err(Refused { refusal: Refusal::Cycle, node: Some(id), because });
+            group.lowered = Rc::new(problem.lower(&group.roots, &self.memory, &[])?);
         }
         Ok(next)
     }

@@ -19,6 +19,7 @@ use crate::graph::{Kernel, MapFn, Op, OutputTarget, ParamKind};
 use crate::id::{AxisId, NodeId, OperandId, ValueId};
 use crate::index_map::{Bound, IndexExpr, IndexMap};
 use crate::plan::Refusal;
+use crate::plan::cost::MOST_OP_CODE;
 use crate::scalar::ScalarOp;
 use crate::schedule::{BodyOp, BodyValue, BufferRef, Level, Operand, Store};
 use std::collections::BTreeMap;
@@ -51,6 +52,20 @@ pub struct Refused {
     pub node: Option<NodeId>,
     /// One sentence without a final full stop; nodes and axes by the user's names.
     pub because: String,
+    /// What the user could write to make it one.
+    pub remedy: Option<String>,
+}
+
+impl Refused {
+    /// A refusal that nothing the user could write would mend.
+    pub fn new(refusal: Refusal, node: Option<NodeId>, because: impl Into<String>) -> Self {
+        Refused { refusal, node, because: because.into(), remedy: None }
+    }
+
+    /// The same, with what the user could write.
+    pub fn unless(self, remedy: impl Into<String>) -> Self {
+        Refused { remedy: Some(remedy.into()), ..self }
+    }
 }
 
 /// What a group is made of, before it is scheduled.
@@ -132,7 +147,7 @@ const MAX_DEPTH: u32 = 600;
 
 impl Builder<'_> {
     fn refuse<T>(&self, refusal: Refusal, node: NodeId, because: impl Into<String>) -> Result<T, Refused> {
-        Err(Refused { refusal, node: Some(node), because: because.into() })
+        Err(Refused::new(refusal, Some(node), because))
     }
 
     fn axis_names(&self, axes: &[AxisId]) -> String {
@@ -434,7 +449,8 @@ impl Builder<'_> {
         let limit = VALUES_PER_OPERATION * self.context.code_size as usize;
         if self.depth > MAX_DEPTH || self.body.values.len() > limit {
             let because = format!("the body would have more than {limit} values");
-            return self.refuse(Refusal::CodeSize, id, because);
+            let refused = Refused::new(Refusal::CodeSize, Some(id), because);
+            return Err(refused.unless(write_an_op()));
         }
         self.depth += 1;
         let value = match (self.context.memory)(id) {
@@ -467,8 +483,11 @@ impl Builder<'_> {
             Op::Map { function, args } => {
                 if self.context.facts.may_fault[id.index()] && !self.places[place as usize].bounds.is_empty()
                 {
-                    let because = format!("`{}` may fault where the padding is", label(kernel, id));
-                    return self.refuse(Refusal::IndexMismatch, id, because);
+                    let name = label(kernel, id);
+                    let because = format!("`{name}` may fault where the padding is");
+                    let remedy =
+                        format!("pad what `{name}` is computed from, with values for which it cannot fault");
+                    return Err(Refused::new(Refusal::IndexMismatch, Some(id), because).unless(remedy));
                 }
                 let mut values = Vec::with_capacity(args.len());
                 for arg in args {
@@ -509,7 +528,8 @@ impl Builder<'_> {
             }
             Op::Materialize { .. } => {
                 let because = format!("`{}` asks for the value in memory", label(kernel, id));
-                return self.refuse(Refusal::Materialized, id, because);
+                let refused = Refused::new(Refusal::Materialized, Some(id), because);
+                return Err(refused.unless("drop `materialize()`"));
             }
         })
     }
@@ -600,6 +620,11 @@ impl Builder<'_> {
         let op = BodyOp::Map { function: MapFn::Op(ScalarOp::Select), args: vec![condition, value, other] };
         self.push(op, dtype, level, Some(id))
     }
+}
+
+/// What helps where there is too much code.
+pub(crate) fn write_an_op() -> String {
+    format!("write elementwise steps as one `#[op]`: its code counts as {MOST_OP_CODE} operations at most")
 }
 
 /// The declared axes of a tensor parameter, outermost first.

@@ -9,6 +9,7 @@ use crate::id::{AxisId, GroupId, ValueId};
 use crate::index_map::IndexExpr;
 use crate::plan::cost::{Sizes, operand_elements, price_group, value_weight};
 use crate::schedule::build::Body;
+use crate::schedule::edges::ValueEdges;
 use crate::schedule::{BodyOp, BufferRef, CHUNK, Level, Operand, Pass, ScheduleKind, ScheduledGroup};
 use crate::target::Target;
 
@@ -82,22 +83,22 @@ struct Votes {
 
 fn count_votes(kernel: &Kernel, sizes: &Sizes, body: &Body) -> Votes {
     let mut votes = Votes { row: 0, column: 0, innermost: Vec::new(), order: Vec::new() };
-    let mut layouts: Vec<(u64, Vec<IndexExpr>)> = Vec::new();
+    let mut layouts: Vec<(u64, &[(AxisId, IndexExpr)])> = Vec::new();
     for operand in &body.operands {
         if let Operand::Buffer { dtype, map, .. } = operand {
             let bytes = operand_elements(kernel, sizes, map) * dtype.size() as u64;
-            layouts.push((bytes, map.indices.iter().map(|(_, e)| e.clone()).collect()));
+            layouts.push((bytes, &map.indices));
         }
     }
     for store in &body.stores {
         let elements: u64 = sizes.product_of(store.indices.iter().map(|(a, _)| *a));
         // A store that is not contiguous costs more than such a load; and of equals the store decides.
         let bytes = 2 * elements * store.dtype.size() as u64 + 1;
-        layouts.push((bytes, store.indices.iter().map(|(_, e)| e.clone()).collect()));
+        layouts.push((bytes, &store.indices));
     }
     layouts.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-    for (bytes, exprs) in &layouts {
-        let contiguous = exprs.iter().rev().find_map(last_axis);
+    for (bytes, indices) in &layouts {
+        let contiguous = indices.iter().rev().find_map(|(_, e)| last_axis(e));
         if let Some(axis) = contiguous {
             if body.reduced.contains(&axis) {
                 votes.row += bytes;
@@ -109,7 +110,7 @@ fn count_votes(kernel: &Kernel, sizes: &Sizes, body: &Body) -> Votes {
                 None => votes.innermost.push((axis, *bytes)),
             }
         }
-        for expr in exprs {
+        for (_, expr) in *indices {
             expr.for_each_leaf(&mut |leaf| {
                 if let IndexExpr::Index(a) = leaf
                     && !votes.order.contains(a)
@@ -159,8 +160,9 @@ fn assign_passes(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &mut Sc
     // The first sweep that can read each value: for an inner value the one that computes it.
     let mut stage = vec![0u32; count];
     let mut computed = vec![0u32; count];
+    let edges = ValueEdges::compute(group);
     for k in 0..count {
-        let reads = group.reads(ValueId::from_index(k));
+        let reads = edges.reads(ValueId::from_index(k));
         let ready = reads.iter().map(|v| stage[v.index()]).max().unwrap_or(0);
         computed[k] = ready;
         stage[k] = match &group.values[k].op {
@@ -181,16 +183,18 @@ fn assign_passes(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &mut Sc
     let reduced_in = (0..count).filter(|&k| matches!(group.values[k].op, BodyOp::Reduce { .. }));
     let last = reduced_in.map(|k| computed[k]).chain(store_pass.iter().copied()).max().unwrap_or(0);
     let passes = last as usize + 1;
-    let mut row = RowPlan { group, kernel, stage: &stage, computed: &computed, buffered: vec![false; count] };
+    let (group_ref, buffered) = (&*group, vec![false; count]);
+    let mut row =
+        RowPlan { group: group_ref, kernel, edges: &edges, stage: &stage, computed: &computed, buffered };
     // A store over a parameter waits for the last sweep that loads it.
     let mut needed = row.demand(passes, &store_pass);
     loop {
         let mut moved = false;
         for (store, pass) in group.stores.iter().zip(&mut store_pass) {
             let BufferRef::Param(_) = store.buffer else { continue };
-            let last_load = (0..passes as u32)
-                .rev()
-                .find(|p| needed[*p as usize].iter().any(|v| loads_buffer(group, *v, store.buffer)));
+            let loads =
+                |p: &u32| list_values(&needed[*p as usize]).any(|v| loads_buffer(group, v, store.buffer));
+            let last_load = (0..passes as u32).rev().find(loads);
             if let Some(last_load) = last_load
                 && last_load > *pass
             {
@@ -211,17 +215,13 @@ fn assign_passes(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &mut Sc
     let mut result: Vec<Pass> = needed
         .into_iter()
         .enumerate()
-        .map(|(p, values)| Pass {
-            buffered: values
-                .iter()
-                .copied()
-                .filter(|v| {
-                    let scan = matches!(group.value(*v).op, BodyOp::CumSum { .. });
-                    scan || buffered[v.index()] && stage[v.index()] == p as u32
-                })
-                .collect(),
-            values,
-            ..Pass::default()
+        .map(|(p, needed)| {
+            let kept = |v: &ValueId| {
+                let scan = matches!(group.value(*v).op, BodyOp::CumSum { .. });
+                scan || buffered[v.index()] && stage[v.index()] == p as u32
+            };
+            let values: Vec<ValueId> = list_values(&needed).collect();
+            Pass { buffered: values.iter().copied().filter(kept).collect(), values, ..Pass::default() }
         })
         .collect();
     let mut prologue = Vec::new();
@@ -250,17 +250,24 @@ fn loads_buffer(group: &ScheduledGroup, value: ValueId, wanted: BufferRef) -> bo
     matches!(&group.operands[operand.index()], Operand::Buffer { buffer, .. } if *buffer == wanted)
 }
 
+/// The values that are marked, in order.
+fn list_values(marked: &[bool]) -> impl Iterator<Item = ValueId> {
+    let is_marked = |(k, marked): (usize, &bool)| marked.then(|| ValueId::from_index(k));
+    marked.iter().enumerate().filter_map(is_marked)
+}
+
 struct RowPlan<'a> {
     group: &'a ScheduledGroup,
     kernel: &'a Kernel,
+    edges: &'a ValueEdges,
     stage: &'a [u32],
     computed: &'a [u32],
     buffered: Vec<bool>,
 }
 
 impl RowPlan<'_> {
-    /// The inner values that each sweep computes, in order.
-    fn demand(&self, passes: usize, store_pass: &[u32]) -> Vec<Vec<ValueId>> {
+    /// Marks for each sweep the inner values that it computes.
+    fn demand(&self, passes: usize, store_pass: &[u32]) -> Vec<Vec<bool>> {
         let group = self.group;
         let mut wanted = vec![vec![false; group.values.len()]; passes];
         let mut stack: Vec<(ValueId, u32)> = Vec::new();
@@ -279,29 +286,21 @@ impl RowPlan<'_> {
             let scan = matches!(group.values[k].op, BodyOp::CumSum { .. });
             let at = if scan || self.buffered[k] { self.computed[k] } else { pass };
             if !std::mem::replace(&mut wanted[at as usize][k], true) {
-                stack.extend(group.reads(v).into_iter().map(|r| (r, at)));
+                stack.extend(self.edges.reads(v).iter().map(|r| (*r, at)));
             }
         }
-        let ids = |flags: Vec<bool>| {
-            flags.iter().enumerate().filter(|(_, f)| **f).map(|(k, _)| ValueId::from_index(k)).collect()
-        };
-        wanted.into_iter().map(ids).collect()
+        wanted
     }
 
     /// Marks what several sweeps need and what is dear to compute again, the last in the chain of operands only.
-    fn choose_buffers(&mut self, needed: &[Vec<ValueId>]) {
-        let count = self.group.values.len();
-        let mut uses = vec![0u32; count];
-        for v in needed.iter().flatten() {
-            uses[v.index()] += 1;
-        }
-        for k in (0..count).rev() {
+    fn choose_buffers(&mut self, needed: &[Vec<bool>]) {
+        for k in (0..self.group.values.len()).rev() {
             let scan = matches!(self.group.values[k].op, BodyOp::CumSum { .. });
-            if uses[k] < 2 || self.buffered[k] || scan {
+            if self.buffered[k] || scan || needed.iter().filter(|pass| pass[k]).count() < 2 {
                 continue;
             }
             let id = ValueId::from_index(k);
-            let early = needed[self.stage[k] as usize].contains(&id);
+            let early = needed[self.stage[k] as usize][k];
             if early && self.is_dear(id) && self.is_frontier(id, needed) {
                 self.buffered[k] = true;
             }
@@ -309,42 +308,46 @@ impl RowPlan<'_> {
     }
 
     /// Whether some sweep needs the value for something that it does not itself read from a row buffer.
-    fn is_frontier(&self, id: ValueId, needed: &[Vec<ValueId>]) -> bool {
+    fn is_frontier(&self, id: ValueId, needed: &[Vec<bool>]) -> bool {
         let own = self.stage[id.index()];
         (own + 1..needed.len() as u32).any(|p| {
-            let used_inside = needed[p as usize].iter().any(|u| {
-                !(self.buffered[u.index()] && self.stage[u.index()] < p) && self.group.reads(*u).contains(&id)
+            let used = self.edges.users(id).iter().any(|u| {
+                let u = u.index();
+                let inside = needed[p as usize][u] && !(self.buffered[u] && self.stage[u] < p);
+                let reduces = matches!(self.group.values[u].op, BodyOp::Reduce { .. });
+                inside || reduces && self.computed[u] == p
             });
-            let reduces = self.group.values.iter().enumerate().any(|(k, v)| {
-                matches!(&v.op, BodyOp::Reduce { sources, .. } if sources.contains(&id))
-                    && self.computed[k] == p
-            });
-            let stored = self.group.stores.iter().any(|s| s.value == id) && p + 1 == needed.len() as u32;
-            used_inside || reduces || stored
+            let last = p + 1 == needed.len() as u32;
+            used || last && self.group.stores.iter().any(|s| s.value == id)
         })
     }
 
     /// Whether computing it again costs more than keeping it.
     fn is_dear(&self, id: ValueId) -> bool {
         let (mut weight, mut loads) = (0u64, 0u64);
-        let mut seen = vec![false; self.group.values.len()];
+        // Each inner value has some weight, so that what is cheap is soon found to be.
+        let mut seen = Vec::new();
         let mut stack = vec![id];
         while let Some(v) = stack.pop() {
             let value = self.group.value(v);
-            if value.level != Level::Inner || std::mem::replace(&mut seen[v.index()], true) {
+            if value.level != Level::Inner || seen.contains(&v) {
                 continue;
             }
+            seen.push(v);
             weight += value_weight(self.kernel, value);
+            if weight > RECOMPUTE_WEIGHT {
+                return true;
+            }
             if matches!(value.op, BodyOp::CumSum { .. }) || (v != id && self.buffered[v.index()]) {
                 continue;
             }
             if let BodyOp::Load(operand) = &value.op
                 && let Operand::Buffer { .. } = &self.group.operands[operand.index()]
             {
-                loads += 1 + 4 * self.group.operands[operand.index()].reads().len() as u64;
+                loads += 1 + 4 * self.edges.reads(v).len() as u64;
             }
-            stack.extend(self.group.reads(v));
+            stack.extend(self.edges.reads(v));
         }
-        weight > RECOMPUTE_WEIGHT || loads > RECOMPUTE_LOADS
+        loads > RECOMPUTE_LOADS
     }
 }

@@ -25,7 +25,7 @@ impl Choices {
 }
 
 /// A kernel of up to twelve operations over subsets of three axes, of random extents.
-fn random_kernel(seed: u64) -> Kernel {
+pub(crate) fn random_kernel(seed: u64) -> Kernel {
     let mut c = Choices(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut b = Build::new(&format!("random_{seed}"));
     let axes: Vec<_> =
