@@ -1,7 +1,7 @@
 //! What each value of a body reads and who reads it, as lists made once.
 
 use crate::id::ValueId;
-use crate::schedule::{BodyOp, Operand, ScheduledGroup};
+use crate::schedule::{BodyOp, ScheduledGroup};
 
 /// The edges between the values of a body, both ways.
 #[derive(Clone, Debug)]
@@ -30,10 +30,7 @@ impl ValueEdges {
         let mut reads = Lists { starts: vec![0], entries: Vec::with_capacity(2 * count) };
         for value in &group.values {
             match &value.op {
-                BodyOp::Load(operand) => match &group.operands[operand.index()] {
-                    Operand::Index(_) => {}
-                    operand => reads.entries.extend(operand.reads()),
-                },
+                BodyOp::Load(operand) => reads.entries.extend(group.operands[operand.index()].reads()),
                 BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => {}
                 BodyOp::Map { args, .. } => reads.entries.extend_from_slice(args),
                 BodyOp::Reduce { sources, .. } => reads.entries.extend_from_slice(sources),

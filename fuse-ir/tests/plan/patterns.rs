@@ -3,6 +3,7 @@
 use super::build::Build;
 use super::check::{check, check_golden, find_refused, is_taken, plan};
 use fuse_ir::dtype::{DType, Value};
+use fuse_ir::graph::Op;
 use fuse_ir::index_map::IndexExpr;
 use fuse_ir::plan::{Refusal, Rule};
 use fuse_ir::scalar::ScalarOp;
@@ -289,6 +290,29 @@ fn a_gather_of_a_computed_value_fuses() {
     let plan = plan(&kernel);
     assert_eq!(plan.launch_count(), 1, "{}", plan.display(&kernel));
     check_golden(&kernel, "gather");
+}
+
+/// A position that was looked up is itself looked up: the operand holds no element of a buffer, but reads a value.
+#[test]
+fn a_gather_of_positions_computes_where_it_reads() {
+    let mut b = Build::new("positions");
+    let (v, m, n) = (b.static_vocabulary(), b.axis("M"), b.axis("N"));
+    let x = b.f32("x", &[m, n]);
+    let ids = b.b.tensor("ids", DType::I64, &[n]);
+    let positions = b.b.push(Op::Index(v));
+    let at = b.remap(positions, &[(v, IndexExpr::Indirect(ids))], &[], None);
+    let at = b.map(ScalarOp::Cast(DType::F32), &[at]);
+    let top = b.max(x, &[n]);
+    let y = b.sub(x, top);
+    let y = b.mul(y, at);
+    b.result(y, &[m, n]);
+    let kernel = b.build();
+    let plan = plan(&kernel);
+    assert_eq!(plan.launch_count(), 1, "{}", plan.display(&kernel));
+    let positions = |g: &fuse_ir::schedule::ScheduledGroup| {
+        g.operands.iter().any(|o| matches!(o, fuse_ir::schedule::Operand::Index(_)) && !o.reads().is_empty())
+    };
+    assert!(plan.groups().any(positions), "{}", plan.display(&kernel));
 }
 
 #[test]

@@ -4,12 +4,13 @@ use super::build::Build;
 use super::check::check_numbers;
 use fuse_ir::eval::{Precision, evaluate};
 use fuse_ir::graph::{Kernel, simplify_graph, verify_graph};
-use fuse_ir::id::NodeId;
+use fuse_ir::id::{NodeId, ValueId};
 use fuse_ir::interpret::interpret;
 use fuse_ir::plan::{PlanError, PlanOptions, compare_with_best, plan_kernel};
 use fuse_ir::program::{Program, verify_plan};
 use fuse_ir::random::{Case, random_case, shrink};
 use fuse_ir::scalar::ScalarOp;
+use fuse_ir::schedule::edges::ValueEdges;
 use fuse_ir::target::Target;
 
 /// A generator of small numbers, the same on every machine.
@@ -77,21 +78,24 @@ pub(crate) fn random_kernel(seed: u64) -> Kernel {
 #[expect(clippy::print_stdout, reason = "figures for whoever asks with --nocapture")]
 fn greedy_is_near_the_best() {
     let target = Target::cpu();
-    let (mut near, mut searched, mut worst) = (0, 0, (1.0, 0));
+    let (mut near, mut too_large, mut dearer) = (0, Vec::new(), Vec::new());
     for seed in 0..1000 {
         let kernel = random_kernel(seed);
-        let found = compare_with_best(&kernel, &target, 200_000).expect("a plan");
-        if let Some(over) = found {
-            searched += 1;
-            near += u32::from(over <= 1.05);
-            if over > worst.0 {
-                worst = (over, seed);
-            }
+        match compare_with_best(&kernel, &target, 200_000).expect("a plan") {
+            Some(over) if over <= 1.05 => near += 1,
+            Some(over) => dearer.push((over, seed)),
+            None => too_large.push(seed),
         }
     }
-    println!("{near} of {searched} within 5 %, worst {worst:?}");
-    assert!(searched >= 950, "{searched} of 1000 were searched");
-    assert!(f64::from(near) >= 0.95 * f64::from(searched), "{near} of {searched}, worst {worst:?}");
+    println!("{near} of 1000 plans are within 5 % of the best");
+    for (over, seed) in &dearer {
+        println!("seed {seed} takes {over:.3} times the best:\n{}", random_kernel(*seed));
+    }
+    for seed in &too_large {
+        println!("seed {seed} has too many plans to try all:\n{}", random_kernel(*seed));
+    }
+    // What could not be searched counts against the plan.
+    assert!(near >= 950, "{near} of 1000 within 5 %, dearer {dearer:?}, not searched {too_large:?}");
 }
 
 #[test]
@@ -135,6 +139,25 @@ fn find_fault(case: &Case) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[test]
+fn lists_of_edges_are_what_values_read() {
+    for seed in 0..400 {
+        let kernel = random_case(seed).kernel;
+        let plan = plan_kernel(&kernel, &Target::cpu(), &PlanOptions::default()).expect("a plan");
+        for group in plan.groups() {
+            let edges = ValueEdges::compute(group);
+            let ids = || (0..group.values.len()).map(ValueId::from_index);
+            for id in ids() {
+                assert_eq!(edges.reads(id), group.reads(id), "seed {seed}: {id} of {}", group.id);
+                let users: Vec<ValueId> = ids()
+                    .flat_map(|u| group.reads(u).into_iter().filter(|r| *r == id).map(move |_| u))
+                    .collect();
+                assert_eq!(edges.users(id), users, "seed {seed}: {id} of {}", group.id);
+            }
+        }
+    }
 }
 
 #[test]
