@@ -3,6 +3,7 @@
 mod plan {
     mod build;
     mod check;
+    mod limits;
     mod patterns;
     mod refusals;
     mod remedies;

@@ -4,12 +4,12 @@
 //! launch, so only groups whose work is short against it are put together, and only where the work of both is not held
 //! up: each keeps its own loop.
 
-use crate::plan::cost::{count_code, count_parameters};
+use crate::plan::cost::{MOST_OP_CODE, count_code, count_parameters};
 use crate::plan::display::Micros;
-use crate::plan::partition::{Group, PASS_ONE_TENSOR, Partition, Problem, RETURN_A_TENSOR};
+use crate::plan::partition::{Group, PASS_ONE_TENSOR, Partition, Problem};
 use crate::plan::{Decision, Refusal, Rule};
 use crate::schedule::build::write_an_op;
-use std::collections::BTreeSet;
+use crate::schedule::{BodyOp, ScheduledGroup};
 
 /// Work in seconds up to which a group is small: a few starts of a launch.
 const SMALL_WORK: f64 = 10e-6;
@@ -79,7 +79,7 @@ fn weigh(
     let group = |k: usize| partition.group(k);
     let work = |k: usize| work_of(problem, partition, k);
     let launches = |k: usize| group(k).map_or(1, |g| g.lowered.group.launches());
-    let sum = |f: &dyn Fn(&crate::schedule::ScheduledGroup) -> u32| -> u32 {
+    let sum = |f: &dyn Fn(&ScheduledGroup) -> u32| -> u32 {
         parts.iter().chain([&slot]).filter_map(|k| group(*k)).map(|g| f(&g.lowered.group)).sum()
     };
     let parameters = sum(&|g| count_parameters(g));
@@ -90,21 +90,28 @@ fn weigh(
     let saved = f64::from(apart - together) * target.launch;
     let total: f64 = parts.iter().chain([&slot]).map(|k| work(*k)).sum();
     let bytes = parts.iter().chain([&slot]).filter_map(|k| group(*k)).map(|g| g.lowered.price.bytes).sum();
-    let stores: BTreeSet<_> = parts
-        .iter()
-        .filter_map(|k| group(*k))
-        .flat_map(|g| g.lowered.writes.iter().chain(&g.lowered.reads).copied())
-        .collect();
-    let conflict = group(slot).is_some_and(|g| g.lowered.writes.iter().any(|w| stores.contains(w)));
-    let (refusal, reason, remedy) = if conflict {
-        let reason = "one overwrites what the other reads".to_owned();
-        (Some(Refusal::InPlaceHazard), reason, Some(RETURN_A_TENSOR.to_owned()))
-    } else if parameters > target.parameters {
+    let overwrites = |k: usize| {
+        let writes = group(slot).map_or(&[][..], |g| &g.lowered.writes);
+        group(k).is_some_and(|g| {
+            writes.iter().any(|w| g.lowered.writes.contains(w) || g.lowered.reads.contains(w))
+        })
+    };
+    debug_assert!(
+        !parts.iter().any(|k| overwrites(*k)),
+        "what overwrites a parameter depends on what reads or overwrites it earlier"
+    );
+    let (refusal, reason, remedy) = if parameters > target.parameters {
         let reason = format!("{parameters} buffers and scalars, {} fit a launch", target.parameters);
         (Some(Refusal::Parameters), reason, Some(PASS_ONE_TENSOR.to_owned()))
     } else if code > target.code_size {
         let reason = format!("about {code} operations, {} fit a launch", target.code_size);
-        (Some(Refusal::CodeSize), reason, Some(write_an_op()))
+        // What is one operation, or little code, counts no less as an op.
+        let gains = |g: &ScheduledGroup| {
+            let maps = g.values.iter().filter(|v| matches!(v.op, BodyOp::Map { .. })).count();
+            maps > 1 && u64::from(count_code(problem.kernel, g)) > MOST_OP_CODE
+        };
+        let helps = parts.iter().chain([&slot]).filter_map(|k| group(*k)).any(|g| gains(&g.lowered.group));
+        (Some(Refusal::CodeSize), reason, helps.then(write_an_op))
     } else if longest > SMALL_WORK && !force {
         let reason = format!(
             "the work takes {} against the {} that one launch less would save",

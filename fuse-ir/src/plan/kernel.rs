@@ -119,7 +119,9 @@ fn plan_counted(
     let sizes = Sizes::compute(kernel);
     let problem = Problem { kernel, facts: &facts, target, sizes: &sizes, may_split: true, work };
     let unfused = start_partition(&problem, Start::Unfused)?;
-    let greedy = improve_by_regions(&problem, start_partition(&problem, Start::Collapsed)?);
+    // A cluster may have more dimensions than a launch, which is not counted while it grows; then groups grow by merges alone.
+    let collapsed = start_partition(&problem, Start::Collapsed);
+    let greedy = improve_by_regions(&problem, collapsed.unwrap_or_else(|_| unfused.clone()));
     let anchors = find_anchors(&problem, Start::Collapsed);
     let best = search_exactly(&problem, &greedy, &anchors, EXACT_BUDGET);
     let over_best = best.as_ref().map(|b| greedy.price().seconds / b.price().seconds);
@@ -167,7 +169,8 @@ fn keep_to_contract(
     let forced = Problem { target: &dear, may_split: false, ..*problem };
     let real = Problem { may_split: false, ..*problem };
     let mut plans = Vec::new();
-    for start in [start_partition(&forced, Start::Collapsed)?, groups.repriced(&forced)?] {
+    let collapsed = start_partition(&forced, Start::Collapsed).ok();
+    for start in collapsed.into_iter().chain([groups.repriced(&forced)?]) {
         // The groups that are found under the real cost of a launch.
         let found = improve_by_regions(&forced, start).repriced(&real)?;
         plans.extend(finish_plan(&real, &found, unfused, Detail::Forced));

@@ -5,7 +5,7 @@
 use crate::graph::Op;
 use crate::id::NodeId;
 use crate::plan::Refusal;
-use crate::plan::partition::{Group, Partition, Problem, RETURN_A_TENSOR};
+use crate::plan::partition::{Group, Partition, Problem};
 use crate::schedule::BodyOp;
 use crate::schedule::build::{Refused, Root, label, write_an_op};
 use std::collections::BTreeSet;
@@ -131,7 +131,7 @@ impl Partition {
         let overwrites = next.live().any(|(_, g)| !g.lowered.writes.is_empty());
         if overwrites && next.launch_order(problem).is_none() {
             let because = format!("computing `{}` again would depend on itself", label(problem.kernel, id));
-            return Err(Refused::new(Refusal::Cycle, Some(id), because).unless(RETURN_A_TENSOR));
+            return Err(Refused::new(Refusal::Cycle, Some(id), because));
         }
         Ok(next)
     }

@@ -450,7 +450,9 @@ impl Builder<'_> {
         if self.depth > MAX_DEPTH || self.body.values.len() > limit {
             let because = format!("the body would have more than {limit} values");
             let refused = Refused::new(Refusal::CodeSize, Some(id), because);
-            return Err(refused.unless(write_an_op()));
+            // An `#[op]` holds the steps at one position; it does not see others.
+            let at_one_position = self.places.len() == 1;
+            return Err(if at_one_position { refused.unless(write_an_op()) } else { refused });
         }
         self.depth += 1;
         let value = match (self.context.memory)(id) {

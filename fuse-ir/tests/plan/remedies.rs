@@ -8,7 +8,7 @@ use fuse_ir::dtype::{DType, Value};
 use fuse_ir::graph::{Kernel, Op};
 use fuse_ir::id::NodeId;
 use fuse_ir::index_map::{Bound, IndexExpr};
-use fuse_ir::plan::{Plan, PlanOptions, Refusal, plan_kernel};
+use fuse_ir::plan::{PlanOptions, Refusal, plan_kernel};
 use fuse_ir::random::random_case;
 use fuse_ir::scalar::{Expr, ScalarFn, ScalarOp, Stmt, Variable};
 use fuse_ir::target::Target;
@@ -234,6 +234,19 @@ fn lost_parallelism() {
     check_remedy(&centred(None), Refusal::LostParallelism, remedy, &centred(Some(64)));
 }
 
+/// What is assumed to be long is not said to be short: the contract is what is left.
+#[test]
+fn lost_parallelism_of_long_axes() {
+    let mut kernel = centred(Some(4096));
+    let plan = plan(&kernel);
+    let refused = find_refused(&plan, Refusal::LostParallelism).expect("a refused merge");
+    assert_eq!(plan.launch_count(), 3, "{}", plan.display(&kernel));
+    assert_eq!(refused.remedy.as_deref(), Some("`launches = 2` saves the launch all the same"));
+    kernel.launches = Some(2);
+    let kept = plan_large(&kernel);
+    assert!(kept.launch_count() <= 2, "{}", kept.display(&kernel));
+}
+
 /// A row of dear values that every row reads.
 fn dear_row(launches: Option<u32>) -> Kernel {
     let mut b = Build::new("dear");
@@ -255,13 +268,23 @@ fn recomputation() {
     check_remedy(&dear_row(None), Refusal::Recomputation, remedy, &dear_row(Some(1)));
 }
 
-/// Two sums of different rows of one input that share little.
+/// Two long sweeps that share nothing: they are apart, and in one launch where the contract says so.
 #[test]
 fn slower() {
-    let kernels = (0..200).map(random_kernel);
-    let plans = kernels.map(|k| plan_kernel(&k, &Target::cpu(), &PlanOptions::default()).expect("a plan"));
-    let refused = |p: &Plan| find_refused(p, Refusal::Slower).is_some_and(|d| d.remedy.is_some());
-    assert!(plans.into_iter().any(|p| refused(&p)));
+    let apart = |launches: Option<u32>| {
+        let mut b = Build::new("apart");
+        for name in ["N", "M"] {
+            let n = b.assumed(name, 1 << 24);
+            let x = b.f32(&name.to_lowercase(), &[n]);
+            let y = b.unary(ScalarOp::Exp, x);
+            b.result(y, &[n]);
+        }
+        let mut kernel = b.build();
+        kernel.launches = launches;
+        kernel
+    };
+    let remedy = "`launches = 1` saves the launch all the same";
+    check_remedy(&apart(None), Refusal::Slower, remedy, &apart(Some(1)));
 }
 
 #[test]
