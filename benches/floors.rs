@@ -53,6 +53,8 @@ fn main() {
     rows(settings, 4096, 4096);
     rows(settings, 65536, 128);
     reductions(settings);
+    contractions(settings, 512, 1024, 4096);
+    contractions(settings, 2048, 768, 3072);
     small_calls(settings);
 }
 
@@ -136,6 +138,17 @@ fn reductions(settings: Settings) {
     let (mut s, mut m) = kernels::sum_and_max(&x).expect("the shapes agree");
     let both = || kernels::sum_and_max::into(&x, &mut s, &mut m).expect("the shapes agree");
     row(settings, "sum and max 16M", "read", 1, both, read());
+}
+
+/// What an epilogue costs over the product alone.
+fn contractions(settings: Settings, m: usize, k: usize, n: usize) {
+    let (x, w) = (tensor([m, k], 1, -1.0, 1.0), tensor([k, n], 2, -0.03125, 0.03125));
+    let b = tensor([n], 3, -0.5, 0.5);
+    let mut out = kernels::matmul(&x, &w).expect("the shapes agree");
+    let mut product = kernels::matmul(&x, &w).expect("the shapes agree");
+    let linear = || kernels::linear_gelu::into(&x, &w, &b, &mut out).expect("the shapes agree");
+    let alone = || kernels::matmul::into(&x, &w, &mut product).expect("the shapes agree");
+    row(settings, &format!("linear gelu {m}x{k}x{n}"), "product alone", 1, linear, alone);
 }
 
 /// What a call costs where there is next to nothing to compute.

@@ -52,6 +52,14 @@ struct Case {
     job: fn() -> Job,
 }
 
+const IMAGES: usize = 8 * 64 * 56 * 56;
+
+fn linear(m: usize, k: usize, n: usize, name: &'static str, job: fn() -> Job) -> Case {
+    let bytes = 4 * (m * k + k * n + n + m * n);
+    let flops = 2 * m * k * n + 10 * m * n;
+    Case { name, bytes, flops, traffic: Traffic::floats(1, 1, m * n), operations: None, job }
+}
+
 const N: usize = 1 << 24;
 const M: usize = 65536 * 128;
 
@@ -106,6 +114,16 @@ fn cases() -> Vec<Case> {
         case("fullsum_16M", 4 * N, N, floats(1, 0, N), None, full_sum),
         case("fullmax_16M", 4 * N, N, floats(1, 0, N), None, full_max),
         case("summax_16M", 4 * N, 2 * N, floats(1, 0, N), None, sum_and_max),
+        linear(512, 1024, 4096, "linear_gelu_512x1024x4096", || linear_gelu(512, 1024, 4096)),
+        linear(2048, 768, 3072, "linear_gelu_2048x768x3072", || linear_gelu(2048, 768, 3072)),
+        case(
+            "conv_bn_relu",
+            4 * (2 * IMAGES + 64 * 64 * 9),
+            2 * IMAGES * 64 * 9,
+            floats(1, 1, IMAGES),
+            None,
+            convolution,
+        ),
         case(
             "tiny10_1024",
             12 * 1024,
@@ -211,6 +229,19 @@ fn full_max() -> Job {
 fn sum_and_max() -> Job {
     let x = tensor([N], 1, -0.5, 1.0);
     job!(sum_and_max, [x], [s, m])
+}
+
+fn linear_gelu(m: usize, k: usize, n: usize) -> Job {
+    let (x, w) = (tensor([m, k], 1, -1.0, 1.0), tensor([k, n], 2, -0.03125, 0.03125));
+    let b = tensor([n], 3, -0.5, 0.5);
+    job!(linear_gelu, [x, w, b], [y])
+}
+
+fn convolution() -> Job {
+    let (x, w) = (tensor([8, 64, 56, 56], 1, -1.0, 1.0), tensor([64, 64, 3, 3], 2, -0.0625, 0.0625));
+    let (gamma, beta) = (tensor([64], 3, 0.5, 1.5), tensor([64], 4, -0.5, 0.5));
+    let (mean, var) = (tensor([64], 5, -0.5, 0.5), tensor([64], 6, 0.5, 1.5));
+    job!(conv_bn_relu, [x, w, gamma, beta, mean, var], [y])
 }
 
 fn tiny() -> Job {

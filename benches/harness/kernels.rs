@@ -114,6 +114,36 @@ fuse! {
         t.min(2.0).max(-1.0) * 0.5
     }
 
+    /// A matrix product.
+    #[kernel(launches = 1, assume(M = 512, K = 1024, N = 4096))]
+    pub fn matmul<M, K, N>(x: Tensor<f32, M, K>, w: Tensor<f32, K, N>) -> Tensor<f32, M, N> {
+        x.dot(w, K)
+    }
+
+    /// A linear layer with gelu.
+    #[kernel(launches = 1, assume(M = 512, K = 1024, N = 4096))]
+    pub fn linear_gelu<M, K, N>(
+        x: Tensor<f32, M, K>,
+        w: Tensor<f32, K, N>,
+        b: Tensor<f32, N>,
+    ) -> Tensor<f32, M, N> {
+        gelu(x.dot(w, K) + b)
+    }
+
+    /// A convolution with batch norm and relu.
+    #[kernel(launches = 1, assume(B = 8, C = 64, H = 56, W = 56, K = 64, R = 3, S = 3))]
+    pub fn conv_bn_relu<B, C, H, W, K, R, S, P, Q>(
+        x: Tensor<f32, B, C, H, W>,
+        w: Tensor<f32, K, C, R, S>,
+        gamma: Tensor<f32, K>,
+        beta: Tensor<f32, K>,
+        mean: Tensor<f32, K>,
+        var: Tensor<f32, K>,
+    ) -> Tensor<f32, B, K, P, Q> {
+        let y = conv2d::<C, H, W, K, R, S, P, Q>(x, w, 1, 1);
+        relu(batch_norm(y, mean, var, gamma, beta, EPSILON))
+    }
+
     /// Twelve multiplications and additions.
     #[kernel(launches = 1, assume(N = 16777216))]
     pub fn affine12<N>(x: Tensor<f32, N>, y: Tensor<f32, N>) -> Tensor<f32, N> {

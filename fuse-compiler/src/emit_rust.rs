@@ -34,6 +34,7 @@ mod values;
 
 use fuse_ir::graph::Kernel;
 use fuse_ir::schedule::ScheduledGroup;
+use fuse_ir::schedule::contraction::{Parts, cut_contraction};
 use fuse_ir::stage::{cut_into_stages, find_row_function};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -61,6 +62,9 @@ pub fn emit_functions(facade: &TokenStream, kernel: &Kernel) -> TokenStream {
 /// `facade` is the path of the facade crate, `::fuse` unless the dependency is renamed.
 pub fn emit_group(facade: &TokenStream, kernel: &Kernel, group: &ScheduledGroup) -> EmittedGroup {
     let private = quote!(#facade::__private);
+    if let Some(parts) = cut_contraction(group) {
+        return emit_parts(&private, kernel, &parts);
+    }
     let staged = cut_into_stages(kernel, group);
     let mut items = TokenStream::new();
     let mut stages = Vec::new();
@@ -86,6 +90,29 @@ pub fn emit_group(facade: &TokenStream, kernel: &Kernel, group: &ScheduledGroup)
     };
     let functions = quote!(#private::GroupFns {
         stages: &[#(#stages),*], combiners: &[#(#combiners),*], rows: #rows,
+    });
+    EmittedGroup { items, functions }
+}
+
+/// The loops of a contraction: those of each panel that is computed, then those of the epilogue. The products are the
+/// engine's.
+fn emit_parts(private: &TokenStream, kernel: &Kernel, parts: &Parts) -> EmittedGroup {
+    let mut items = TokenStream::new();
+    let mut stages = Vec::new();
+    let mut emit = |group: &ScheduledGroup, part: &str| {
+        let staged = cut_into_stages(kernel, group);
+        for stage in &staged.stages {
+            let name = format_ident!("{}_{part}_{}", group.id.to_string(), stage.name);
+            items.extend(stage::emit_stage(private, kernel, group, &staged, stage, &name));
+            stages.push(versions_expr(private, &name));
+        }
+    };
+    for (k, panel) in parts.panels.iter().enumerate() {
+        emit(&panel.group, &format!("panel{k}"));
+    }
+    emit(&parts.epilogue, "epilogue");
+    let functions = quote!(#private::GroupFns {
+        stages: &[#(#stages),*], combiners: &[], rows: ::core::option::Option::None,
     });
     EmittedGroup { items, functions }
 }

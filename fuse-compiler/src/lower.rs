@@ -11,8 +11,10 @@ mod call;
 mod composite;
 mod constant;
 mod context;
+mod contract;
 mod expr;
 mod graph;
+mod indirect;
 mod method;
 mod mutable;
 mod operator;
@@ -25,6 +27,7 @@ mod site;
 mod statement;
 mod value;
 mod view;
+mod window;
 
 use crate::diagnostic::{Diagnostics, Place, Reported, messages};
 use crate::scalar::ScalarItems;
@@ -120,6 +123,8 @@ fn lower_function(
         calls: vec![function.name.to_string()],
         prelude_call: None,
         conditions: Vec::new(),
+        contractions: Vec::new(),
+        unfilled: Vec::new(),
         states: Default::default(),
     };
     cx.graph.kernel.name = instance_name(function, instance);

@@ -4,6 +4,7 @@
 //! written for f32. Called with f64, a copy with `f64` in place of `f32` is used.
 
 mod activations;
+mod layers;
 mod losses;
 mod norms;
 
@@ -37,6 +38,7 @@ pub enum PreludeKind {
 /// The groups of items, in the order of the documentation.
 pub const GROUPS: &[(&str, &[PreludeItem])] = &[
     ("Activations", activations::ITEMS),
+    ("Layers", layers::ITEMS),
     ("Normalisation", norms::ITEMS),
     ("Losses and distances", losses::ITEMS),
 ];

@@ -98,6 +98,10 @@ pub enum Reducer {
     Sum,
     /// Product of numbers. Empty: 1.
     Prod,
+    /// A contraction: the sum of the products of two sources of one dtype, in the source's dtype (the graph casts to the
+    /// accumulator before). Empty: 0. Of floats no order of the additions is promised, only that the error is at most
+    /// c·ε·Σ|a·b|; the reference rounds each product and sums by the tree.
+    Dot,
     /// Greatest, NaN if any is. Empty: −∞, or the least integer; where that is an error the kernel has a check.
     Max,
     /// Least, NaN if any is. Empty: ∞, or the greatest integer; where that is an error the kernel has a check.

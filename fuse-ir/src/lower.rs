@@ -268,7 +268,8 @@ pub fn lower_launch(
 fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -> Vec<Vec<Structure>> {
     let of_group = |group: &ScheduledGroup| match group.kind {
         ScheduleKind::Pointwise => pointwise::structures(program, group),
-        ScheduleKind::Row => rows::structures(group),
+        // Without a kernel of its own yet: each position sums its products as a row does.
+        ScheduleKind::Row | ScheduleKind::Contraction => rows::structures(group),
         ScheduleKind::Column => rows::column_structures(group),
         ScheduleKind::Split if step == 0 => split::structures(group),
         ScheduleKind::Split => vec![Structure::Fold],

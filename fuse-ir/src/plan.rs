@@ -66,6 +66,10 @@ pub enum Rule {
     ReductionPrologue,
     /// A consumer of a reduced value in the launch that reduces it.
     ReductionEpilogue,
+    /// A producer computed in the panels of a contraction.
+    ContractionPrologue,
+    /// A consumer of products in the launch that computes them.
+    ContractionEpilogue,
     /// Siblings over one domain that share an input.
     Siblings,
     /// Unrelated small groups in one launch.

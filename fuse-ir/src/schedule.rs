@@ -17,6 +17,7 @@
 //! `cumsum` starts at zero and runs from first to last.
 
 pub mod build;
+pub mod contraction;
 mod dimensions;
 pub mod edges;
 pub mod passes;
@@ -57,6 +58,9 @@ pub enum ScheduleKind {
     /// The reduced positions of an outer position are cut into chunks that run in parallel; a second launch folds the
     /// partial results and computes what depends on them. One pass, no row buffers. Two launches.
     Split,
+    /// Every reduction is a [`Reducer::Dot`] whose sources both have outer axes of their own; see [`contraction`]. Outer
+    /// axes are those of both sources first, then rows, then columns. One pass; nothing is stored in the sweep.
+    Contraction,
 }
 
 /// A buffer that a group reads or writes.

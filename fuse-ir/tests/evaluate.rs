@@ -241,6 +241,25 @@ fn gathers_out_of_range_fault_and_give_zero() {
 }
 
 #[test]
+fn contractions_sum_products() {
+    let mut b = KernelBuilder::new("dot");
+    let (m, k, n) = (b.axis("M"), b.axis("K"), b.axis("N"));
+    let (x, w) = (b.tensor("x", DType::F32, &[m, k]), b.tensor("w", DType::F32, &[k, n]));
+    let y = b.push(Op::Reduce { reducer: Reducer::Dot, sources: vec![x, w], axes: vec![k], output: 0 });
+    b.result(y, &[m, n]);
+    let kernel = b.build();
+    let (x, w) = ([1., 2., 3., 4., 5., 6.], [1., 0., 0., 1., 2., -1.]);
+    let got = first(&kernel, vec![matrix(2, 3, &x), matrix(3, 2, &w)]);
+    check(&got, &[7., -1., 16., -1.]);
+    check(&first(&kernel, vec![matrix(2, 0, &[]), matrix(0, 2, &[])]), &[0.; 4]);
+    // Its error is held against the magnitudes of its terms.
+    let (x, w) = ([0.1, 1e8, -0.3, 1e8, 0.7, 0.9], [0.3, 0.7, 1.0, 1.0, 0.2, -0.9]);
+    let errors = compare_nodes(&kernel, &Inputs(vec![matrix(2, 3, &x), matrix(3, 2, &w)])).unwrap();
+    assert!(errors[y.index()].relative_to_terms <= 2.0, "{errors:?}");
+    assert!(kernel.to_string().contains("dot<K> %0, %1"), "{kernel}");
+}
+
+#[test]
 fn divisions_by_zero_fault_and_give_zero() {
     let mut b = KernelBuilder::new("divide");
     let n = b.axis("N");

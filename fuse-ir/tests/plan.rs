@@ -3,6 +3,7 @@
 mod plan {
     mod build;
     mod check;
+    mod contractions;
     mod limits;
     mod patterns;
     mod refusals;

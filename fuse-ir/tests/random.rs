@@ -39,6 +39,7 @@ fn random_cases_use_the_whole_language() {
                     "gather"
                 }
                 Op::View { .. } => "view",
+                Op::Reduce { reducer: Reducer::Dot, .. } => "contraction",
                 Op::Reduce { axes, .. } if axes.len() > 1 => "reduction over several axes",
                 Op::Reduce { reducer: Reducer::User { ordered: true, .. }, .. } => "ordered reduction",
                 Op::Reduce { reducer: Reducer::User { .. }, .. } => "user reduction",
@@ -56,7 +57,7 @@ fn random_cases_use_the_whole_language() {
             *seen.entry("several outputs").or_default() += 1;
         }
     }
-    assert_eq!(seen.len(), 19, "{seen:?}");
+    assert_eq!(seen.len(), 20, "{seen:?}");
     assert!(seen.values().all(|&n| n >= 15), "{seen:?}");
 }
 

@@ -36,6 +36,8 @@ mod scratch;
 mod sweep;
 mod worker;
 
+mod contract;
+
 mod parallel;
 
 pub use bindings::{Bindings, Buffer, CpuFault};

@@ -184,7 +184,8 @@ impl Program {
             }
             4..=8 => self.binary(rng),
             9 => self.comparison(rng),
-            10..=12 => self.reduction(rng),
+            10 | 11 => self.reduction(rng),
+            12 => self.dot(rng),
             13 => {
                 let i = self.operand(rng, &["f32"]);
                 self.unary(i, |x| format!("polynomial({x})"));
@@ -280,6 +281,30 @@ impl Program {
         self.push(wide, if keeps { ty.axes } else { axes }, text, vec![i]);
     }
 
+    /// A contraction over one or several common axes; what both operands keep is a batch.
+    fn dot(&mut self, rng: &mut Rng) {
+        let dtype = rng.pick(&["f32", "f32", "f32", "f16", "f64", "i8", "i32"]);
+        let (i, j) = (self.operand(rng, &[dtype]), self.operand(rng, &[dtype]));
+        let (a, b) = (self.values[i].clone(), self.values[j].clone());
+        let common: Vec<&str> = a.ty.axes.intersection(&b.ty.axes).copied().collect();
+        if common.is_empty() {
+            return;
+        }
+        let count = 1 + rng.below(common.len());
+        let contracted = shuffled(rng, &common)[..count].to_vec();
+        let mut axes: BTreeSet<&str> = a.ty.axes.union(&b.ty.axes).copied().collect();
+        axes.retain(|x| !contracted.contains(x));
+        let wide = match dtype {
+            "f16" => "f32",
+            "i8" => "i32",
+            "i32" => "i64",
+            dtype => dtype,
+        };
+        let listed = contracted.join(", ");
+        let listed = if count == 1 { listed } else { format!("({listed})") };
+        self.push(wide, axes, format!("{}.dot({}, {listed})", a.name, b.name), vec![i, j]);
+    }
+
     fn cast(&mut self, rng: &mut Rng) {
         let i = rng.below(self.values.len());
         let from = self.values[i].ty.dtype;
@@ -305,7 +330,7 @@ impl Program {
         } else {
             "0"
         };
-        let text = match rng.below(6) {
+        let text = match rng.below(8) {
             1 if ty.axes.contains("A") => {
                 let (lo, start) = (rng.below(4), rng.below(4));
                 format!("{name}.pad(A, {lo}, {}, P, fill = {zero}).slice(P, {start}, A)", 3 - lo)
@@ -316,9 +341,33 @@ impl Program {
             }
             4 => format!("stack(W, {name}, {name}.reverse({axis})).at(W, {})", rng.below(2)),
             5 => format!("{name}.materialize()"),
+            6 | 7 => return self.gather(rng, i, axis),
             _ => format!("{name}.reverse({axis})"),
         };
         self.push(ty.dtype, ty.axes, text, vec![i]);
+    }
+
+    /// A read at positions that are data: in range, out of range with a fill, and rarely out of range as a fault.
+    fn gather(&mut self, rng: &mut Rng, i: usize, axis: &'static str) {
+        let j = self.operand(rng, &["i64", "i32", "u8"]);
+        let (source, ids) = (self.values[i].clone(), self.values[j].clone());
+        let mut axes = source.ty.axes.clone();
+        axes.remove(axis);
+        axes.extend(&ids.ty.axes);
+        let fill = if source.ty.dtype == "bool" {
+            "true"
+        } else if source.ty.dtype.contains('f') {
+            "-1.5"
+        } else {
+            "3"
+        };
+        let (x, k) = (&source.name, &ids.name);
+        let text = match rng.below(6) {
+            0 => format!("{x}.gather({axis}, {k})"),
+            1 | 2 => format!("{x}.gather({axis}, {k}, fill = {fill})"),
+            _ => format!("{x}.gather({axis}, ({k} as i64).rem_euclid(extent({axis}).max(1)))"),
+        };
+        self.push(source.ty.dtype, axes, text, vec![i, j]);
     }
 
     /// Its source as a kernel of that name.

@@ -1,4 +1,4 @@
-// messages: unknown_tensor_method, function_called_as_method, method_called_as_function, axis_in_function_call, use_instead, order_not_observable, not_expressible, not_supported_yet
+// messages: unknown_tensor_method, function_called_as_method, method_called_as_function, axis_in_function_call, use_instead, order_not_observable, not_expressible
 
 use fuse::fuse;
 
@@ -31,13 +31,10 @@ fuse! {
     fn sorted<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x.sort(N) }
 
     #[kernel]
-    fn product<M, K, N>(x: Tensor<f32, M, K>, w: Tensor<f32, K, N>) -> Tensor<f32, M, N> { x.dot(w, K) }
+    fn product<M, K, N>(x: Tensor<f32, M, K>, w: Tensor<f32, K, N>) -> Tensor<f32, M, N> { x.matmul(w) }
 
     #[kernel]
-    fn embedded<V, N>(table: Tensor<f32, V>, ids: Tensor<i64, N>) -> Tensor<f32, N> { table.gather(V, ids) }
-
-    #[kernel]
-    fn pooled<N, P, K>(x: Tensor<f32, N>, k: Axis<K>) -> Tensor<f32, P> { x.window(N, (P, K)).max(K) }
+    fn taken<V, N>(table: Tensor<f32, V>, ids: Tensor<i64, N>) -> Tensor<f32, N> { table.take(V, ids) }
 }
 
 fn main() {}

@@ -8,6 +8,9 @@ fuse! {
 
     #[kernel]
     fn greatest<N>(x: Tensor<f32, N>) -> Tensor<f32> { x.at(N, x.argmax(N)) }
+
+    #[kernel]
+    fn at_numbers<V, N>(table: Tensor<f32, V>, ids: Tensor<f32, N>) -> Tensor<f32, N> { table.gather(V, ids) }
 }
 
 fn main() {}

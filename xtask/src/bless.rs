@@ -8,6 +8,8 @@ const TESTS: &[(&str, &str)] = &[
     ("fuse-ir", "kernel_ir"),
     ("fuse-ir", "print_cuda"),
     ("fuse-kernels", "patterns"),
+    ("fuse-kernels", "contractions"),
+    ("fuse-kernels", "convolutions"),
     ("fuse-kernels", "ui"),
 ];
 

@@ -60,6 +60,7 @@ pub const ALL: &[&str] = &[
     "condition_has_axes",
     "const_axis_not_usize",
     "const_axis_without_value",
+    "contracted_axis_missing",
     "cumsum_over_several_axes",
     "dimension_not_understood",
     "division_by_zero_in_constant",
@@ -127,6 +128,7 @@ pub const ALL: &[&str] = &[
     "order_not_observable",
     "other_dtype_expected",
     "outer_product",
+    "padding_without_fill",
     "parameter_defined_twice",
     "parameter_pattern",
     "parameter_type",
@@ -188,6 +190,8 @@ pub const ALL: &[&str] = &[
     "use_instead",
     "value_not_used",
     "where_not_supported",
+    "window_axes",
+    "window_step",
     "wrong_argument_count",
 ];
 

@@ -52,7 +52,7 @@ impl<'a> Values<'a> {
             Reducer::Any => "Any",
             Reducer::All => "All",
             // The engine's; see `reduced_along`.
-            Reducer::ArgMax | Reducer::ArgMin | Reducer::User { .. } => "",
+            Reducer::ArgMax | Reducer::ArgMin | Reducer::Dot | Reducer::User { .. } => "",
         }
     }
 

@@ -1,6 +1,7 @@
 //! Axes in calls, and where their extents come from (rules 1, 2).
 
 use super::context::Context;
+use super::contract::mention_batch;
 use super::expr::as_name;
 use super::site::Site;
 use crate::diagnostic::{Place, Reported, messages};
@@ -69,7 +70,8 @@ pub(super) fn require_axis(
     }
     let name = cx.graph.axis_name(axis).to_owned();
     let axes = cx.graph.axes_text(cx.graph.axes(node));
-    Err(cx.report(messages::axis_missing(place, &name, &axes)))
+    let error = mention_batch(cx, node, messages::axis_missing(place, &name, &axes));
+    Err(cx.report(error))
 }
 
 /// Rule 1: an axis that an operation makes must not be there already.

@@ -109,7 +109,7 @@ pub(super) fn unify_sides(
 }
 
 /// Whether the branches around are all taken; `None` outside branches.
-fn path_condition(cx: &mut Context<'_>, site: &Site) -> Option<NodeId> {
+pub(super) fn path_condition(cx: &mut Context<'_>, site: &Site) -> Option<NodeId> {
     let conditions = cx.conditions.clone();
     let (&first, rest) = conditions.split_first()?;
     rest.iter().try_fold(first, |all, &c| cx.graph.map(ScalarOp::And, &[all, c], site))

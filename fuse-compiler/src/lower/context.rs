@@ -39,6 +39,18 @@ pub(super) struct PreludeCall {
     pub(super) place: Place,
 }
 
+/// A contraction with axes that both operands have and that are not contracted.
+pub(super) struct Contraction {
+    /// Its node.
+    pub(super) node: NodeId,
+    /// The common axes.
+    pub(super) batch: Vec<AxisId>,
+    /// Where it stands.
+    pub(super) place: Place,
+    /// How it is written.
+    pub(super) call: String,
+}
+
 /// What lowering of one function carries along.
 pub(super) struct Context<'a> {
     /// What can be called.
@@ -57,6 +69,10 @@ pub(super) struct Context<'a> {
     pub(super) prelude_call: Option<PreludeCall>,
     /// The conditions of the uniform branches around, each true where the branch is taken.
     pub(super) conditions: Vec<NodeId>,
+    /// The contractions that have batch axes, for messages.
+    pub(super) contractions: Vec<Contraction>,
+    /// Windows whose padding counts as zero because nobody said otherwise, with the axes of their taps.
+    pub(super) unfilled: Vec<(NodeId, AxisId)>,
     /// The present values of the `&mut` parameters.
     pub(super) states: BTreeMap<ParamId, State>,
 }

@@ -5,13 +5,16 @@ use super::axis::names_axes;
 use super::call::is_similar;
 use super::constant::{adopt, expect_dtype};
 use super::context::Context;
+use super::contract::lower_dot;
 use super::expr::lower_expr;
+use super::indirect::lower_gather;
 use super::operator::{map, unify};
 use super::random::lower_dropout;
 use super::reduce::{Reduction, expect_receiver, lower_reduction, lower_user_reduction};
 use super::site::{Site, site_of};
 use super::value::Value;
 use super::view;
+use super::window::lower_window;
 use crate::diagnostic::{Diagnostic, Place, Reported, messages};
 use crate::scalar::method::{Argument, Method, find_method, similar_method};
 use fuse_ir::dtype::DType;
@@ -69,6 +72,9 @@ fn lower_method_of(
             "split" => view::lower_split,
             "merge" => view::lower_merge,
             "pad" => view::lower_pad,
+            "gather" => lower_gather,
+            "dot" => lower_dot,
+            "window" => lower_window,
             "dropout" => lower_dropout,
             "materialize" => lower_materialize,
             _ => return lower_elementwise(cx, receiver, receiver_place, args, site),
@@ -214,15 +220,18 @@ fn method_usage(method: &Method) -> String {
 /// Names that are known not to be there, with what to write instead (rules 3, 5, 7, 21).
 pub(super) fn method_error(name: &str, place: Place) -> Option<Diagnostic> {
     let diagnostic = match name {
-        "dot" | "matmul" | "mm" | "bmm" | "einsum" | "conv1d" | "conv2d" => messages::not_supported_yet(
+        "matmul" | "mm" | "bmm" | "einsum" | "tensordot" => messages::use_instead(
             place,
             name,
-            "contractions (`dot`)",
-            Some("until then multiply and sum: `let p: Tensor<f32, M, K, N> = x * w;`, then `p.sum(K)`"),
+            "write `x.dot(w, K)`, with the axes that are summed; common axes that are not are batch",
         ),
-        "window" => messages::not_supported_yet(place, name, "windows", None),
-        "gather" | "take" | "index_select" | "embedding" => {
-            messages::not_supported_yet(place, name, "indirect reads (`gather`)", None)
+        "conv1d" | "conv3d" | "unfold" | "im2col" => messages::use_instead(
+            place,
+            name,
+            "write `x.window(H, (OH, KH), stride = 1, padding = 1).dot(w, (C, KH))`, a window for each axis",
+        ),
+        "take" | "index_select" | "take_along_axis" => {
+            messages::use_instead(place, name, "write `x.gather(V, ids)`, with the axis that is read")
         }
         "scatter" | "scatter_add" | "scatter_" | "index_add" | "index_put" | "bincount" | "histogram" => {
             messages::not_expressible(
@@ -310,6 +319,8 @@ const AXIS_METHODS: &[&str] = &[
     "argmin",
     "at",
     "cumsum",
+    "dot",
+    "gather",
     "log_softmax",
     "logsumexp",
     "materialize",
@@ -328,6 +339,7 @@ const AXIS_METHODS: &[&str] = &[
     "square",
     "sum",
     "var",
+    "window",
 ];
 
 /// Whether a name is a method over axes, which cannot be called as a function.

@@ -13,6 +13,7 @@ use super::graph::Graph;
 use super::operator::{check_alignment, map};
 use super::site::Site;
 use super::value::Value;
+use super::window::require_fill;
 use crate::diagnostic::{Place, Reported, messages};
 use crate::scalar::ScalarType;
 use fuse_ir::dtype::{self, DType};
@@ -110,6 +111,12 @@ pub(super) fn lower_reduction(
     if reduction == Reduction::CumSum && axes.len() != 1 {
         return Err(cx.report(messages::cumsum_over_several_axes(Place::of(axes_expr))));
     }
+    if matches!(
+        reduction,
+        Reduction::Max | Reduction::Min | Reduction::Prod | Reduction::ArgMax | Reduction::ArgMin
+    ) {
+        require_fill(cx, source, &axes, &args.name, args.place)?;
+    }
     let x = cx.graph.widen(source, site);
     match reduction {
         Reduction::Sum | Reduction::Prod => {
@@ -152,7 +159,7 @@ fn reduce(cx: &mut Context<'_>, reducer: Reducer, x: NodeId, axes: &[AxisId], si
         Reducer::Sum | Reducer::Prod | Reducer::Max | Reducer::Min | Reducer::Any | Reducer::All => {
             cx.graph.dtype(x)
         }
-        Reducer::User { .. } => cx.graph.dtype(x),
+        Reducer::Dot | Reducer::User { .. } => cx.graph.dtype(x),
     };
     cx.graph.reduce(reducer, &[x], axes, (0, dtype), site)
 }

@@ -3,6 +3,7 @@
 use super::axis::report_unknown_axis;
 use super::constant::{adopt, expect_dtype};
 use super::context::{Context, Variable};
+use super::contract::mention_batch;
 use super::expr::lower_expr;
 use super::mutable::lower_assignment;
 use super::operator::axis_set;
@@ -174,6 +175,7 @@ pub(super) fn check_axes(
         &names(&missing),
         &names(&surplus),
     );
+    let diagnostic = if missing.is_empty() { diagnostic } else { mention_batch(cx, node, diagnostic) };
     Err(cx.report(diagnostic))
 }
 

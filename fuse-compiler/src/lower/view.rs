@@ -3,23 +3,23 @@
 use super::arguments::Arguments;
 use super::axis::{lower_axes, lower_axis, make_axis, require_axis, require_new_axis, unsourced_axes};
 use super::branch::{check_condition, guard_read, unify_sides};
-use super::constant::{adopt, expect_dtype};
 use super::context::Context;
-use super::expr::{lower_expr, lower_operand};
+use super::expr::lower_operand;
 use super::graph::Graph;
+use super::indirect::{Fill, lower_fill};
 use super::operator::map;
 use super::position::lower_position;
 use super::site::Site;
 use super::value::Value;
 use crate::diagnostic::{Place, Reported, messages};
 use fuse_ir::dtype;
-use fuse_ir::graph::{AxisSource, CheckKind, Op};
+use fuse_ir::graph::{AxisSource, CheckKind};
 use fuse_ir::id::{AxisId, NodeId};
 use fuse_ir::index_map::{Bound, IndexExpr, IndexMap};
 use fuse_ir::scalar::ScalarOp;
 
 /// The map that reads the axes of `source` at their own positions, but for those that `moved` lists.
-fn map_with(cx: &Context<'_>, source: NodeId, moved: &[(AxisId, IndexExpr)]) -> IndexMap {
+pub(super) fn map_with(cx: &Context<'_>, source: NodeId, moved: &[(AxisId, IndexExpr)]) -> IndexMap {
     let mut map = IndexMap::identity(cx.graph.axes(source));
     for (axis, position) in &mut map.indices {
         if let Some((_, to)) = moved.iter().find(|(a, _)| a == axis) {
@@ -30,7 +30,12 @@ fn map_with(cx: &Context<'_>, source: NodeId, moved: &[(AxisId, IndexExpr)]) -> 
 }
 
 /// The axes of `source` without some and with others.
-fn axes_with(cx: &Context<'_>, source: NodeId, without: &[AxisId], with: &[AxisId]) -> Vec<AxisId> {
+pub(super) fn axes_with(
+    cx: &Context<'_>,
+    source: NodeId,
+    without: &[AxisId],
+    with: &[AxisId],
+) -> Vec<AxisId> {
     let mut axes: Vec<AxisId> =
         cx.graph.axes(source).iter().copied().filter(|a| !without.contains(a)).collect();
     axes.extend(with);
@@ -243,19 +248,11 @@ pub(super) fn lower_pad(
     let axes = axes_with(cx, source, &[from], &[to]);
 
     let dtype = cx.graph.dtype(source);
-    let fill = match args.named("fill") {
+    let fill = match lower_fill(cx, args, dtype, site)? {
         None => return Ok(cx.graph.view(source, map, &axes, Some(dtype::Value::zero(dtype)), site)),
-        Some(fill) => {
-            let value = lower_expr(cx, fill)?;
-            match &value {
-                Value::Untyped(untyped) => adopt(cx, untyped, dtype, site)?,
-                other => expect_dtype(cx, other, dtype, Place::of(fill), site)?,
-            }
-        }
+        Some(Fill::Constant(value)) => return Ok(cx.graph.view(source, map, &axes, Some(value), site)),
+        Some(Fill::Node(fill)) => fill,
     };
-    if let Op::Constant(value) = cx.graph.kernel.node(fill).op {
-        return Ok(cx.graph.view(source, map, &axes, Some(value), site));
-    }
     // A fill that only the call knows: selected where the padding is.
     let bound = map.bounds[0].clone();
     let padded = cx.graph.view(source, map, &axes, Some(dtype::Value::zero(dtype)), site);
@@ -279,7 +276,7 @@ pub(super) fn lower_bound(
     map(cx, ScalarOp::And, &[from, until], site.place, site)
 }
 
-fn map_select(
+pub(super) fn map_select(
     cx: &mut Context<'_>,
     condition: NodeId,
     a: NodeId,

@@ -227,6 +227,105 @@ fn losses_are_right() {
 }
 
 #[test]
+fn layers_are_right() {
+    for dtype in [DType::F32, DType::F64] {
+        let source = format!(
+            "#[kernel] fn k<V, E, N>(t: Tensor<{dtype}, V, E>, i: Tensor<i32, N>) -> Tensor<{dtype}, N, E> {{ embedding::<V>(t, i) }}"
+        );
+        let table = array(dtype, &[3, 2], values(dtype, &X));
+        let ids = array(DType::I32, &[2], vec![Value::I32(2), Value::I32(0)]);
+        check_near(
+            "embedding",
+            &numbers(&run(&source, vec![table, ids]).results[0]),
+            &[X[4], X[5], X[0], X[1]],
+            0.0,
+        );
+    }
+}
+
+/// A grid of whole numbers, and the same as an input.
+fn grid(dtype: DType, shape: &[usize]) -> (Vec<f64>, Input) {
+    let data: Vec<f64> = (0..shape.iter().product::<usize>()).map(|i| (i * i % 13) as f64 - 5.0).collect();
+    let input = array(dtype, shape, values(dtype, &data));
+    (data, input)
+}
+
+#[test]
+fn linear_layers_and_rotations_are_right() {
+    for dtype in [DType::F32, DType::F64] {
+        let source = format!(
+            "#[kernel] fn k<M, K, N>(x: Tensor<{dtype}, M, K>, w: Tensor<{dtype}, K, N>, b: Tensor<{dtype}, N>) -> Tensor<{dtype}, M, N> {{ linear(x, w, b) }}"
+        );
+        let ((x, xi), (w, wi), (b, bi)) = (grid(dtype, &[3, 4]), grid(dtype, &[4, 5]), grid(dtype, &[5]));
+        let want: Vec<f64> = (0..15)
+            .map(|at| (0..4).map(|k| x[at / 5 * 4 + k] * w[k * 5 + at % 5]).sum::<f64>() + b[at % 5])
+            .collect();
+        check_near("linear", &numbers(&run(&source, vec![xi, wi, bi]).results[0]), &want, 0.0);
+
+        let source = format!(
+            "#[kernel] fn k<S, D, E>(x: Tensor<{dtype}, S, D>, c: Tensor<{dtype}, S, E>, s: Tensor<{dtype}, S, E>) -> Tensor<{dtype}, S, D> {{ rope::<D, E>(x, c, s) }}"
+        );
+        let ((x, xi), (c, ci), (s, si)) = (grid(dtype, &[2, 6]), grid(dtype, &[2, 3]), grid(dtype, &[2, 3]));
+        let want: Vec<f64> = (0..12)
+            .map(|at| {
+                let (row, d) = (at / 6, at % 6);
+                let (e, other) = (d % 3, x[row * 6 + (d + 3) % 6]);
+                let turned = if d < 3 { -other } else { other };
+                x[at] * c[row * 3 + e] + turned * s[row * 3 + e]
+            })
+            .collect();
+        check_near("rope", &numbers(&run(&source, vec![xi, ci, si]).results[0]), &want, 0.0);
+    }
+}
+
+#[test]
+fn convolutions_and_pools_are_right() {
+    let (c, h, w, k, r, s) = (2, 5, 6, 3, 3, 2);
+    let dtype = DType::F32;
+    for (stride, padding) in [(1, 0), (1, 1), (2, 1), (3, 2)] {
+        let out = |n: usize, taps: usize| (n + 2 * padding - taps) / stride + 1;
+        let (oh, ow) = (out(h, r), out(w, s));
+        let ((x, xi), (f, fi)) = (grid(dtype, &[c, h, w]), grid(dtype, &[k, c, r, s]));
+        let read = |ch: usize, i: usize, j: usize, a: usize, b: usize| {
+            let (y, z) = ((i * stride + a).wrapping_sub(padding), (j * stride + b).wrapping_sub(padding));
+            (y < h && z < w).then(|| x[(ch * h + y) * w + z])
+        };
+        let source = format!(
+            "#[kernel] fn k<C, H, W, K, KH, KW, OH, OW>(x: Tensor<f32, C, H, W>, w: Tensor<f32, K, C, KH, KW>) -> Tensor<f32, K, OH, OW> {{ conv2d::<C, H, W, K, KH, KW, OH, OW>(x, w, {stride}, {padding}) }}"
+        );
+        let mut want = Vec::new();
+        for at in 0..k * oh * ow {
+            let (o, i, j) = (at / (oh * ow), at / ow % oh, at % ow);
+            let mut sum = 0.0;
+            for q in 0..c * r * s {
+                let (ch, a, b) = (q / (r * s), q / s % r, q % s);
+                sum += read(ch, i, j, a, b).unwrap_or(0.0) * f[o * c * r * s + q];
+            }
+            want.push(sum);
+        }
+        check_near("conv2d", &numbers(&run(&source, vec![xi, fi]).results[0]), &want, 0.0);
+        for (name, fill) in [("max_pool2d", f64::NEG_INFINITY), ("avg_pool2d", 0.0)] {
+            let source = format!(
+                "#[kernel] fn k<C, H, W, const KH: usize = {r}, const KW: usize = {s}, OH, OW>(x: Tensor<f32, C, H, W>) -> Tensor<f32, C, OH, OW> {{ {name}::<H, W, KH, KW, OH, OW>(x, {stride}, {padding}) }}"
+            );
+            let want: Vec<f64> = (0..c * oh * ow)
+                .map(|at| {
+                    let (ch, i, j) = (at / (oh * ow), at / ow % oh, at % ow);
+                    let taps = (0..r * s).map(|q| read(ch, i, j, q / s, q % s).unwrap_or(fill));
+                    if name == "max_pool2d" {
+                        taps.fold(fill, f64::max)
+                    } else {
+                        taps.sum::<f64>() / (r * s) as f64
+                    }
+                })
+                .collect();
+            let (_, xi) = grid(dtype, &[c, h, w]);
+            check_near(name, &numbers(&run(&source, vec![xi]).results[0]), &want, 1e-6);
+        }
+    }
+}
+
+#[test]
 fn every_item_is_parsed_documented_and_called_by_a_test() {
     let source = include_str!("tests.rs");
     let mut names = BTreeSet::new();

@@ -15,7 +15,7 @@ pub struct NodeError {
     pub absolute: f64,
     /// The greatest difference in units of the spacing of the node's dtype at the f64 value.
     pub ulps: f64,
-    /// The error to hold against a bound. For sums and running sums the greatest difference over ε·Σ|x| of the terms: one
+    /// The error to hold against a bound. For sums, contractions and running sums the greatest difference over ε·Σ|x| of the terms: one
     /// that cancels has a large error in `ulps` and a small one here. For products `ulps` of the elements of which no
     /// partial product can overflow or vanish. For functions `ulps` of the worst operation inside. For other nodes `ulps`.
     pub relative_to_terms: f64,
@@ -98,9 +98,9 @@ fn sum_magnitudes(
     wide: &[NodeValue],
     id: NodeId,
 ) -> Result<Option<NodeValue>, EvalError> {
-    let source = match &kernel.node(id).op {
-        Op::Reduce { reducer: Reducer::Sum, sources, .. } => sources[0],
-        Op::CumSum { source, .. } => *source,
+    let summed = match &kernel.node(id).op {
+        Op::Reduce { reducer: Reducer::Sum | Reducer::Dot, sources, .. } => sources.clone(),
+        Op::CumSum { source, .. } => vec![*source],
         Op::Tensor(_)
         | Op::Scalar(_)
         | Op::Constant(_)
@@ -111,12 +111,14 @@ fn sum_magnitudes(
         | Op::Reduce { .. }
         | Op::Materialize { .. } => return Ok(None),
     };
-    if !kernel.node(source).ty.dtype.is_float() {
+    if !kernel.node(summed[0]).ty.dtype.is_float() {
         return Ok(None);
     }
     let mut magnitudes = wide.to_vec();
-    for v in &mut magnitudes[source.index()].data {
-        *v = Value::F64(v.as_f64().unwrap_or(0.0).abs());
+    for source in summed {
+        for v in &mut magnitudes[source.index()].data {
+            *v = Value::F64(v.as_f64().unwrap_or(0.0).abs());
+        }
     }
     let (terms, _) = exact.eval_node(kernel, inputs, Precision::F64, id, &magnitudes)?;
     Ok(Some(terms))

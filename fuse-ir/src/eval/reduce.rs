@@ -29,7 +29,7 @@ impl<'a> Combiner<'a> {
     ) -> Self {
         let dtype = sources.first().copied().unwrap_or(DType::F32);
         let identity = match reducer {
-            Reducer::Sum => vec![Value::zero(dtype)],
+            Reducer::Sum | Reducer::Dot => vec![Value::zero(dtype)],
             Reducer::Prod => vec![Value::I64(1).cast(dtype)],
             Reducer::Max => vec![least(dtype)],
             Reducer::Min => vec![greatest(dtype)],
@@ -53,6 +53,11 @@ impl<'a> Combiner<'a> {
     pub(crate) fn lift(&self, element: &mut Vec<Value>, position: usize) {
         match self.reducer {
             Reducer::ArgMax | Reducer::ArgMin => element.push(Value::I64(position as i64)),
+            Reducer::Dot => {
+                let product = eval_op(ScalarOp::Mul, element).0;
+                element.clear();
+                element.push(product);
+            }
             Reducer::Sum
             | Reducer::Prod
             | Reducer::Max
@@ -67,7 +72,7 @@ impl<'a> Combiner<'a> {
     pub(crate) fn combine(&mut self, left: &mut Vec<Value>, right: &[Value]) {
         let float = left[0].as_f64().is_some();
         let op = match self.reducer {
-            Reducer::Sum => ScalarOp::Add,
+            Reducer::Sum | Reducer::Dot => ScalarOp::Add,
             Reducer::Prod => ScalarOp::Mul,
             Reducer::Max if float => ScalarOp::Maximum,
             Reducer::Max => ScalarOp::Max,
@@ -102,6 +107,7 @@ impl<'a> Combiner<'a> {
         match self.reducer {
             Reducer::ArgMax | Reducer::ArgMin => vec![partial[1]],
             Reducer::Sum
+            | Reducer::Dot
             | Reducer::Prod
             | Reducer::Max
             | Reducer::Min

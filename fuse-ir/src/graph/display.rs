@@ -81,10 +81,14 @@ impl Kernel {
                 format!("view {source}{}{fill}", self.show_map(map))
             }
             Op::Reduce { reducer, sources, axes, output } => {
-                let component = if sources.len() > 1 { format!(".{output}") } else { String::new() };
+                let component = match reducer {
+                    Reducer::User { .. } if sources.len() > 1 => format!(".{output}"),
+                    _ => String::new(),
+                };
                 let name = match reducer {
                     Reducer::Sum => "sum".to_owned(),
                     Reducer::Prod => "prod".to_owned(),
+                    Reducer::Dot => "dot".to_owned(),
                     Reducer::Max => "max".to_owned(),
                     Reducer::Min => "min".to_owned(),
                     Reducer::Any => "any".to_owned(),

@@ -1,6 +1,6 @@
 //! What planning asks of a graph again and again, computed once.
 
-use crate::graph::{Kernel, MapFn, Op, OutputTarget};
+use crate::graph::{Kernel, MapFn, Op, OutputTarget, Reducer};
 use crate::id::{AxisId, FnId, NodeId};
 use crate::index_map::IndexExpr;
 use crate::index_map::polynomial::{ExtentFacts, Polynomial};
@@ -167,6 +167,14 @@ fn layout_of(kernel: &Kernel, id: NodeId, layouts: &[Vec<AxisId>]) -> Vec<AxisId
                         order.push(*a);
                     }
                 });
+            }
+        }
+        // Rows, then columns: as matrices are written.
+        Op::Reduce { reducer: Reducer::Dot, sources, .. } => {
+            for axis in sources.iter().flat_map(|s| &layouts[s.index()]) {
+                if node.ty.axes.contains(axis) && !order.contains(axis) {
+                    order.push(*axis);
+                }
             }
         }
         Op::Map { .. } | Op::Reduce { .. } | Op::CumSum { .. } | Op::Materialize { .. } => {

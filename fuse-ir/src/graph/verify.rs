@@ -307,6 +307,10 @@ fn infer_reduction(
     let Some(&first) = sources.first() else { return Err("it has no source".to_owned()) };
     match reducer {
         Reducer::Sum | Reducer::Prod | Reducer::Max | Reducer::Min => one(is_number(first), first),
+        Reducer::Dot => match sources {
+            [a, b] if a == b && is_number(*a) && output == 0 => Ok(*a),
+            _ => Err(format!("a product of {sources:?} cannot be summed")),
+        },
         Reducer::Any | Reducer::All => one(first == DType::Bool, DType::Bool),
         Reducer::ArgMax | Reducer::ArgMin => one(is_number(first), DType::I64),
         Reducer::User { combine, identity, ordered: _ } => {

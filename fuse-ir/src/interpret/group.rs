@@ -35,7 +35,7 @@ pub(super) fn run_group(call: &mut Call<'_>, group: &ScheduledGroup) -> Result<(
     };
     match group.kind {
         ScheduleKind::Split => run.run_split(outer),
-        ScheduleKind::Pointwise | ScheduleKind::Row | ScheduleKind::Column => {
+        ScheduleKind::Pointwise | ScheduleKind::Row | ScheduleKind::Column | ScheduleKind::Contraction => {
             run.eval_uniform()?;
             (0..outer).try_for_each(|position| run.run_position(position))
         }

@@ -39,7 +39,7 @@ pub(super) fn collect_reductions<'a>(group: &'a ScheduledGroup, ids: &[ValueId])
         let dtypes: Vec<DType> = sources.iter().map(|s| group.value(*s).dtype.compute()).collect();
         let first = dtypes.first().copied().unwrap_or(DType::F32);
         let identity = match reducer {
-            Reducer::Sum => vec![Value::zero(first)],
+            Reducer::Sum | Reducer::Dot => vec![Value::zero(first)],
             Reducer::Prod => vec![Value::I64(1).cast(first)],
             Reducer::Max => vec![extreme(first, f64::NEG_INFINITY)],
             Reducer::Min => vec![extreme(first, f64::INFINITY)],
@@ -69,8 +69,11 @@ impl Reduction<'_> {
 
     /// The element at `position` of the row as a partial result.
     pub(super) fn lift(&self, mut element: Vec<Expr>, position: &Expr) -> Vec<Expr> {
-        if matches!(self.reducer, Reducer::ArgMax | Reducer::ArgMin) {
-            element.push(position.clone().cast(DType::I64));
+        match self.reducer {
+            Reducer::ArgMax | Reducer::ArgMin => element.push(position.clone().cast(DType::I64)),
+            Reducer::Dot => return vec![Expr::Op(ScalarOp::Mul, element)],
+            Reducer::Sum | Reducer::Prod | Reducer::Max | Reducer::Min => {}
+            Reducer::Any | Reducer::All | Reducer::User { .. } => {}
         }
         element
     }
@@ -79,7 +82,8 @@ impl Reduction<'_> {
     pub(super) fn finish(&self, partial: &[Expr], output: u32) -> Expr {
         let component = match self.reducer {
             Reducer::ArgMax | Reducer::ArgMin => 1,
-            Reducer::Sum | Reducer::Prod | Reducer::Max | Reducer::Min | Reducer::Any | Reducer::All => 0,
+            Reducer::Sum | Reducer::Dot | Reducer::Prod | Reducer::Max | Reducer::Min => 0,
+            Reducer::Any | Reducer::All => 0,
             Reducer::User { .. } => output as usize,
         };
         partial[component].clone()
@@ -112,7 +116,7 @@ impl Emitter<'_> {
         }
         let float = matches!(reduction.components[0], DType::F32 | DType::F64);
         let op = match reduction.reducer {
-            Reducer::Sum => ScalarOp::Add,
+            Reducer::Sum | Reducer::Dot => ScalarOp::Add,
             Reducer::Prod => ScalarOp::Mul,
             Reducer::Max if float => ScalarOp::Maximum,
             Reducer::Max => ScalarOp::Max,

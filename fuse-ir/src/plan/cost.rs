@@ -8,6 +8,7 @@ use crate::graph::{AxisSource, Kernel, MapFn};
 use crate::id::{AxisId, NodeId, ParamId, ValueId};
 use crate::index_map::{IndexEnv, IndexExpr, IndexMap};
 use crate::scalar::ScalarOp;
+use crate::schedule::contraction::{Sides, collect_axes, contraction_of};
 use crate::schedule::edges::ValueEdges;
 use crate::schedule::{BodyOp, BodyValue, BufferRef, CHUNK, Level, Operand, ScheduleKind, ScheduledGroup};
 use crate::target::Target;
@@ -134,8 +135,51 @@ impl std::ops::Add for Price {
     }
 }
 
+/// Rows and columns of the tiles of a contraction, and of the smaller ones that are taken where those are few.
+const TILE: (u64, u64) = (256, 512);
+const SMALL_TILE: (u64, u64) = (64, 128);
+
+/// What the sides of a contraction say of its cost.
+struct Contraction {
+    sides: Sides,
+    products: u64,
+    /// The axes on which each value depends.
+    axes: Vec<BTreeSet<AxisId>>,
+}
+
+impl Contraction {
+    fn find(group: &ScheduledGroup) -> Option<Self> {
+        if group.kind != ScheduleKind::Contraction {
+            return None;
+        }
+        let (sides, products) = contraction_of(group)?;
+        let axes = collect_axes(&group.operands, &group.values, &group.reduced);
+        Some(Contraction { sides, products: products.len() as u64, axes })
+    }
+
+    /// How often an inner value is computed: for its own axes, again for each tile of the side that it does not have.
+    fn positions(&self, sizes: &Sizes, v: ValueId) -> u64 {
+        let axes = &self.axes[v.index()];
+        let own = sizes.product_of(axes.iter().copied());
+        let again = |side: &[AxisId], tile: u64| {
+            let has = side.iter().any(|a| axes.contains(a));
+            if has { 1 } else { sizes.product(side).div_ceil(tile).max(1) }
+        };
+        own.saturating_mul(again(&self.sides.rows, TILE.0)).saturating_mul(again(&self.sides.columns, TILE.1))
+    }
+
+    fn tasks(&self, sizes: &Sizes) -> u64 {
+        let tiles = |side: &[AxisId], tile: u64| sizes.product(side).div_ceil(tile);
+        sizes
+            .product(&self.sides.batch)
+            .saturating_mul(tiles(&self.sides.rows, SMALL_TILE.0))
+            .saturating_mul(tiles(&self.sides.columns, SMALL_TILE.1))
+    }
+}
+
 /// The cost of a group.
 pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &ScheduledGroup) -> Price {
+    let contraction = Contraction::find(group);
     let rows = sizes.product(&group.outer);
     let length = sizes.product(&group.reduced);
     let positions = |level| match level {
@@ -146,6 +190,7 @@ pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &Sche
     let tasks = match group.kind {
         ScheduleKind::Pointwise => rows.div_ceil(POINTWISE_TASK),
         ScheduleKind::Row => rows,
+        ScheduleKind::Contraction => contraction.as_ref().map_or(rows, |c| c.tasks(sizes)),
         ScheduleKind::Column => rows.div_ceil(u64::from(target.lanes).min(64)),
         ScheduleKind::Split => rows.saturating_mul(length.div_ceil(CHUNK as u64)),
     };
@@ -153,7 +198,10 @@ pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &Sche
     let (mut weight, mut operations) = (0u64, 0u64);
     let mut charge = |id: ValueId| {
         let value = group.value(id);
-        let times = positions(value.level);
+        let times = match &contraction {
+            Some(c) if value.level == Level::Inner => c.positions(sizes, id),
+            Some(_) | None => positions(value.level),
+        };
         weight = weight.saturating_add(times.saturating_mul(value_weight(kernel, value)));
         operations = operations.saturating_add(times.saturating_mul(value_operations(kernel, value)));
     };
@@ -163,6 +211,13 @@ pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &Sche
     }
     for pass in &group.passes {
         let inner = positions(Level::Inner);
+        if let Some(c) = &contraction {
+            let products = inner.saturating_mul(c.products);
+            weight =
+                weight.saturating_add((products as f64 * target.unit_rate / target.multiply_adds) as u64);
+            operations = operations.saturating_add(products.saturating_mul(2));
+            continue;
+        }
         // A reduction step for each element; a row buffer is a store and about one load.
         let steps = pass.reductions.len() + 2 * pass.buffered.len();
         weight = weight.saturating_add(inner.saturating_mul(steps as u64));
@@ -235,6 +290,8 @@ fn lane_axes(group: &ScheduledGroup) -> Option<AxisId> {
     match group.kind {
         ScheduleKind::Pointwise | ScheduleKind::Column => group.outer.last().copied(),
         ScheduleKind::Row | ScheduleKind::Split => group.reduced.last().copied(),
+        // Panels are read along memory, whichever way it lies.
+        ScheduleKind::Contraction => None,
     }
 }
 

@@ -4,7 +4,7 @@
 //! one that is refused, and the reason is found by trying it. So the text is about the plan that is launched, not about
 //! the path on which the search found it.
 
-use crate::graph::{Op, OutputTarget};
+use crate::graph::{Op, OutputTarget, Reducer};
 use crate::id::NodeId;
 use crate::plan::cost::Price;
 use crate::plan::display::{Bytes, Micros};
@@ -162,7 +162,11 @@ fn rule_of(problem: &Problem<'_>, producer: NodeId, consumer: NodeId) -> Rule {
         Op::Map { .. } | Op::View { .. } | Op::Materialize { .. } => false,
         Op::Tensor(_) | Op::Scalar(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => false,
     };
+    let contracts =
+        |id: NodeId| matches!(&problem.kernel.node(id).op, Op::Reduce { reducer: Reducer::Dot, .. });
     match (reduces(producer), reduces(consumer)) {
+        _ if contracts(producer) => Rule::ContractionEpilogue,
+        _ if contracts(consumer) => Rule::ContractionPrologue,
         (true, _) => Rule::ReductionEpilogue,
         (false, true) => Rule::ReductionPrologue,
         (false, false) => Rule::Vertical,

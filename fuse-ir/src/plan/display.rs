@@ -5,6 +5,7 @@ use crate::id::{AxisId, NodeId};
 use crate::index_map::{IndexEnv, IndexExpr};
 use crate::plan::{Decision, Plan, Refusal, Rule};
 use crate::schedule::build::label;
+use crate::schedule::contraction::contraction_of;
 use crate::schedule::{BodyOp, BufferRef, Operand, ScheduleKind, ScheduledGroup};
 use std::fmt::{self, Write};
 
@@ -108,12 +109,26 @@ impl PlanDisplay<'_> {
         let domain = match group.kind {
             ScheduleKind::Pointwise if group.outer.is_empty() => "scalar".to_owned(),
             ScheduleKind::Pointwise => format!("pointwise over [{}]", self.axes(&group.outer)),
+            ScheduleKind::Contraction => {
+                let (sides, products) = contraction_of(group).unwrap_or_default();
+                let each = match sides.batch.is_empty() {
+                    true => String::new(),
+                    false => format!(" for each [{}]", self.axes(&sides.batch)),
+                };
+                let what = match products.len() {
+                    1 => "contraction".to_owned(),
+                    n => format!("{n} contractions"),
+                };
+                let (rows, columns) = (self.axes(&sides.rows), self.axes(&sides.columns));
+                let over = self.axes(&group.reduced);
+                format!("{what} [{rows}] x [{columns}]{each} over [{over}]")
+            }
             kind => {
                 let name = match kind {
                     ScheduleKind::Row => "row",
                     ScheduleKind::Column => "column",
                     ScheduleKind::Split => "split",
-                    ScheduleKind::Pointwise => "pointwise",
+                    ScheduleKind::Pointwise | ScheduleKind::Contraction => "pointwise",
                 };
                 let each = match group.outer.is_empty() {
                     true => String::new(),
@@ -277,6 +292,8 @@ impl fmt::Display for Rule {
             Rule::Vertical => "vertical",
             Rule::ReductionPrologue => "reduction prologue",
             Rule::ReductionEpilogue => "reduction epilogue",
+            Rule::ContractionPrologue => "contraction prologue",
+            Rule::ContractionEpilogue => "contraction epilogue",
             Rule::Siblings => "siblings",
             Rule::Horizontal => "horizontal",
             Rule::Recomputation => "recomputation",

@@ -10,7 +10,8 @@ use crate::plan::horizontal::join_launches;
 use crate::plan::partition::{Partition, Problem};
 use crate::plan::trial::Launches;
 use crate::plan::{Launch, Plan, Refusal, Temp};
-use crate::schedule::{BodyOp, BufferRef, Level, Operand, ScheduledGroup};
+use crate::schedule::contraction::collect_axes;
+use crate::schedule::{BodyOp, BufferRef, Level, Operand, ScheduleKind, ScheduledGroup};
 use std::collections::BTreeMap;
 
 /// The groups of a partition in the given order of slots, with final names, and the temps between them.
@@ -126,6 +127,8 @@ fn sum_operations(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
     let mut sum = Counts::default();
     for group in groups {
         let mut counts: BTreeMap<Level, i64> = BTreeMap::new();
+        let contraction = group.kind == ScheduleKind::Contraction;
+        let depends = collect_axes(&group.operands, &group.values, &group.reduced);
         let sweeps = group.passes.iter().flat_map(|p| p.values.iter().chain(&p.epilogue));
         for v in group.prologue.iter().chain(sweeps) {
             let value = group.value(*v);
@@ -135,10 +138,16 @@ fn sum_operations(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
                 BodyOp::Load(_) | BodyOp::Param(_) | BodyOp::Constant(_) => 0,
                 BodyOp::Extent(_) | BodyOp::Reduce { .. } => 0,
             };
-            *counts.entry(value.level).or_default() += operations;
+            // What a contraction reads is computed for its own axes, not for each product.
+            if contraction && value.level == Level::Inner {
+                sum.add(depends[v.index()].iter().copied(), operations);
+            } else {
+                *counts.entry(value.level).or_default() += operations;
+            }
         }
         let steps: usize = group.passes.iter().map(|p| p.reductions.len()).sum();
-        *counts.entry(Level::Inner).or_default() += steps as i64;
+        // A multiplication and an addition for each product.
+        *counts.entry(Level::Inner).or_default() += if contraction { 2 * steps } else { steps } as i64;
         for (level, count) in counts {
             sum.add(level_axes(group, level), count);
         }

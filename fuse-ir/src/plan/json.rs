@@ -101,6 +101,7 @@ impl Names<'_> {
         let kind = match group.kind {
             ScheduleKind::Pointwise => "pointwise",
             ScheduleKind::Row => "row",
+            ScheduleKind::Contraction => "contraction",
             ScheduleKind::Column => "column",
             ScheduleKind::Split => "split",
         };

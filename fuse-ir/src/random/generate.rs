@@ -246,7 +246,9 @@ impl Generator {
             8 => self.grow_cast(),
             9 => self.grow_call(),
             10..=12 => self.grow_view(),
-            13..=15 => self.grow_reduce(),
+            13 | 14 => self.grow_reduce(),
+            15 if self.rng.one_in(2) => self.grow_reduce(),
+            15 => self.grow_dot(),
             16 => self.grow_user_reduce(),
             17 => self.grow_cumsum(),
             18 => self.grow_leaf(),
@@ -348,7 +350,7 @@ impl Generator {
         };
         let a = match reducer {
             Reducer::Any | Reducer::All => self.cast(a, DType::Bool),
-            Reducer::Sum | Reducer::Prod => self.cast(a, dtype.accumulator()),
+            Reducer::Sum | Reducer::Prod | Reducer::Dot => self.cast(a, dtype.accumulator()),
             Reducer::Max | Reducer::Min | Reducer::ArgMax | Reducer::ArgMin | Reducer::User { .. } => {
                 let to = if dtype == DType::Bool { DType::I32 } else { dtype.compute() };
                 self.cast(a, to)
@@ -360,6 +362,27 @@ impl Generator {
             }
         }
         Some(self.b.reduce(reducer, a, &axes))
+    }
+
+    /// `a.dot(b, axes)`, of what shares an axis and of what is renamed so that it does.
+    fn grow_dot(&mut self) -> Option<NodeId> {
+        let a = self.pick_node();
+        let dtype = self.dtype(a).accumulator();
+        let axes = self.pick_axes(a);
+        for _ in 0..6 {
+            let b = self.pick_node();
+            let mut all = self.axes(a);
+            all.extend(self.axes(b));
+            all.sort();
+            all.dedup();
+            let common: Vec<AxisId> = axes.iter().copied().filter(|x| self.axes(b).contains(x)).collect();
+            if common.is_empty() || !self.fits(&all) {
+                continue;
+            }
+            let sources = vec![self.cast(a, dtype), self.cast(b, dtype)];
+            return Some(self.b.push(Op::Reduce { reducer: Reducer::Dot, sources, axes: common, output: 0 }));
+        }
+        None
     }
 
     fn grow_user_reduce(&mut self) -> Option<NodeId> {

@@ -11,16 +11,19 @@
 //! ```
 //!
 //! The domain is that of the reductions found, else that of the roots. A reduction stands at the identity: all its
-//! readers in the group want it at the position they own.
+//! readers in the group want it at the position they own. Contractions alone may also be computed where their readers want
+//! them, over the domain of the roots, as long as no product is computed twice: parts of one product (gate and value of
+//! a gated unit; queries, keys and values) become products of their own that share what they read.
 
 use crate::dtype::{DType, Value};
 use crate::graph::facts::GraphFacts;
-use crate::graph::{Kernel, MapFn, Op, OutputTarget, ParamKind};
+use crate::graph::{Kernel, MapFn, Op, OutputTarget, ParamKind, Reducer};
 use crate::id::{AxisId, NodeId, OperandId, ValueId};
 use crate::index_map::{Bound, IndexExpr, IndexMap};
 use crate::plan::Refusal;
 use crate::plan::cost::MOST_OP_CODE;
 use crate::scalar::ScalarOp;
+use crate::schedule::contraction::{Mixed, collect_axes, find_contraction, multiply_and_sum};
 use crate::schedule::{BodyOp, BodyValue, BufferRef, Level, Operand, Store};
 use std::collections::BTreeMap;
 
@@ -81,6 +84,8 @@ pub struct Body {
     pub values: Vec<BodyValue>,
     /// What is stored.
     pub stores: Vec<Store>,
+    /// Whether the reductions are contractions, see [`super::contraction`].
+    pub contraction: bool,
 }
 
 /// What [`build_body`] needs to know.
@@ -101,20 +106,15 @@ pub struct BodyContext<'a> {
 /// # Errors
 /// If the roots cannot be computed over one domain; the reason names the node.
 pub fn build_body(context: BodyContext<'_>, roots: &[Root]) -> Result<Body, Refused> {
-    let mut builder = Builder {
-        context,
-        body: Body::default(),
-        places: vec![Spot::default()],
-        own: vec![0; context.kernel.nodes.len()],
-        moved: BTreeMap::new(),
-        loads: BTreeMap::new(),
-        depth: 0,
-    };
-    builder.find_domain(roots)?;
-    for root in roots {
-        builder.store_root(*root)?;
+    let mut builder = Builder::new(context, false);
+    match builder.build(roots) {
+        Ok(()) => Ok(builder.body),
+        Err(refused) if builder.contracts => {
+            let mut builder = Builder::new(context, true);
+            builder.build(roots).map(|()| builder.body).map_err(|_| refused)
+        }
+        Err(refused) => Err(refused),
     }
-    Ok(builder.body)
 }
 
 /// Positions on the axes of a node.
@@ -138,6 +138,10 @@ struct Builder<'a> {
     moved: BTreeMap<(NodeId, u32), ValueId>,
     loads: BTreeMap<(BufferRef, u32), ValueId>,
     depth: u32,
+    /// Whether the domain is that of the roots, and contractions are computed where they are read.
+    of_roots: bool,
+    /// Whether all reductions found are contractions.
+    contracts: bool,
 }
 
 /// Values of a body, constants and loads included, for each operation that fits a launch.
@@ -145,7 +149,67 @@ const VALUES_PER_OPERATION: usize = 4;
 /// Deeper chains are cut rather than walked: the stack of a compiler thread is finite.
 const MAX_DEPTH: u32 = 600;
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    fn new(context: BodyContext<'a>, of_roots: bool) -> Self {
+        Builder {
+            context,
+            body: Body::default(),
+            places: vec![Spot::default()],
+            own: vec![0; context.kernel.nodes.len()],
+            moved: BTreeMap::new(),
+            loads: BTreeMap::new(),
+            depth: 0,
+            of_roots,
+            contracts: false,
+        }
+    }
+
+    fn build(&mut self, roots: &[Root]) -> Result<(), Refused> {
+        self.find_domain(roots)?;
+        for root in roots {
+            self.store_root(*root)?;
+        }
+        self.settle_contraction()
+    }
+
+    /// Decides whether the reductions are contractions; those that are none become sums of products.
+    fn settle_contraction(&mut self) -> Result<(), Refused> {
+        let Body { outer, reduced, operands, values, .. } = &self.body;
+        let dots = |v: &BodyValue| matches!(v.op, BodyOp::Reduce { reducer: Reducer::Dot, .. });
+        if !values.iter().any(dots) {
+            return Ok(());
+        }
+        if self.of_roots {
+            let axes = collect_axes(operands, values, reduced);
+            let twice = |k: &usize| dots(&values[*k]) && outer.iter().any(|a| !axes[*k].contains(a));
+            if let Some(k) = (0..values.len()).find(twice) {
+                let node = values[k].node.unwrap_or(NodeId(0));
+                let because =
+                    format!("`{}` would be computed more than once", label(self.context.kernel, node));
+                return self.refuse(Refusal::IncompleteReduction, node, because);
+            }
+        }
+        match find_contraction(outer, reduced, operands, values) {
+            Ok(Some(_)) => self.body.contraction = true,
+            Ok(None) => multiply_and_sum(&mut self.body),
+            Err(Mixed::OtherReduction(v)) => {
+                let node = values[v.index()].node.unwrap_or(NodeId(0));
+                let because = format!(
+                    "`{}` is no contraction and would share the loop of one",
+                    label(self.context.kernel, node)
+                );
+                return self.refuse(Refusal::DifferentAxes, node, because);
+            }
+            Err(Mixed::Chained(v)) => {
+                let node = values[v.index()].node.unwrap_or(NodeId(0));
+                let because =
+                    format!("`{}` reads a product that is not complete", label(self.context.kernel, node));
+                return self.refuse(Refusal::IncompleteReduction, node, because);
+            }
+        }
+        Ok(())
+    }
+
     fn refuse<T>(&self, refusal: Refusal, node: NodeId, because: impl Into<String>) -> Result<T, Refused> {
         Err(Refused::new(refusal, Some(node), because))
     }
@@ -161,14 +225,20 @@ impl Builder<'_> {
         let mut seen = vec![false; kernel.nodes.len()];
         let mut stack: Vec<NodeId> = roots.iter().map(|r| r.node(kernel)).collect();
         let mut found: Option<(NodeId, Vec<AxisId>, Vec<AxisId>)> = None;
+        let mut others = false;
+        let mut differ = Ok(());
         while let Some(id) = stack.pop() {
             if std::mem::replace(&mut seen[id.index()], true) || (self.context.memory)(id).is_some() {
                 continue;
             }
             let node = kernel.node(id);
             let (reduced, outer) = match &node.op {
-                Op::Reduce { axes, .. } => (axes.clone(), node.ty.axes.clone()),
+                Op::Reduce { axes, reducer, .. } => {
+                    others |= *reducer != Reducer::Dot;
+                    (axes.clone(), node.ty.axes.clone())
+                }
                 Op::CumSum { axis, .. } => {
+                    others = true;
                     (vec![*axis], node.ty.axes.iter().copied().filter(|a| a != axis).collect())
                 }
                 Op::Tensor(_) | Op::Scalar(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => continue,
@@ -179,7 +249,8 @@ impl Builder<'_> {
             };
             stack.extend(node.op.operands());
             match &found {
-                Some((first, r, o)) if *r != reduced || *o != outer => {
+                Some((_, r, _)) if self.of_roots && *r == reduced => {}
+                Some((first, r, o)) if differ.is_ok() && (*r != reduced || *o != outer) => {
                     let because = format!(
                         "`{}` reduces {} for each {} and `{}` reduces {} for each {}",
                         label(kernel, *first),
@@ -195,13 +266,23 @@ impl Builder<'_> {
                     } else {
                         Refusal::DifferentAxes
                     };
-                    return self.refuse(kind, id, because);
+                    differ = self.refuse(kind, id, because);
                 }
                 Some(_) => {}
                 None => found = Some((id, reduced, outer)),
             }
         }
+        self.contracts = found.is_some() && !others;
+        differ?;
         match found {
+            Some((id, reduced, _)) if self.of_roots => {
+                let outer = roots.first().map_or(Vec::new(), |r| kernel.node(r.node(kernel)).ty.axes.clone());
+                if outer.iter().any(|a| reduced.contains(a)) {
+                    let because = format!("`{}` is read over an axis that it reduces", label(kernel, id));
+                    return self.refuse(Refusal::DifferentAxes, id, because);
+                }
+                (self.body.reduced, self.body.outer) = (reduced, outer);
+            }
             Some((_, reduced, outer)) => (self.body.reduced, self.body.outer) = (reduced, outer),
             None => {
                 let axes = roots.first().map(|r| kernel.node(r.node(kernel)).ty.axes.clone());
@@ -506,7 +587,7 @@ impl Builder<'_> {
             }
             Op::View { source, map, fill } => self.compute_view(id, *source, map, *fill, place)?,
             Op::Reduce { reducer, sources, output, .. } => {
-                if place != 0 {
+                if place != 0 && !self.can_move(place) {
                     let because = format!("`{}` is read at positions other than those it is reduced for", {
                         label(kernel, id)
                     });
@@ -514,7 +595,7 @@ impl Builder<'_> {
                 }
                 let mut values = Vec::with_capacity(sources.len());
                 for source in sources {
-                    values.push(self.eval(*source, 0)?);
+                    values.push(self.eval(*source, place)?);
                 }
                 let level = if self.body.outer.is_empty() { Level::Uniform } else { Level::Outer };
                 let op = BodyOp::Reduce { reducer: reducer.clone(), sources: values, output: *output };
@@ -534,6 +615,16 @@ impl Builder<'_> {
                 return Err(refused.unless("drop `materialize()`"));
             }
         })
+    }
+
+    /// Whether contractions may be computed at a place: positions that are known before the data, everywhere.
+    fn can_move(&self, place: u32) -> bool {
+        let spot = &self.places[place as usize];
+        let mut known = self.of_roots && spot.bounds.is_empty();
+        for (_, e) in &spot.indices {
+            e.for_each_leaf(&mut |leaf| known &= !matches!(leaf, IndexExpr::Indirect(_)));
+        }
+        known
     }
 
     fn compute_view(

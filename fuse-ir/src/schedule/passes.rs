@@ -9,6 +9,7 @@ use crate::id::{AxisId, GroupId, ValueId};
 use crate::index_map::IndexExpr;
 use crate::plan::cost::{Sizes, operand_elements, price_group, value_weight};
 use crate::schedule::build::Body;
+use crate::schedule::contraction::find_contraction;
 use crate::schedule::edges::ValueEdges;
 use crate::schedule::{BodyOp, BufferRef, CHUNK, Level, Operand, Pass, ScheduleKind, ScheduledGroup};
 use crate::target::Target;
@@ -30,6 +31,7 @@ pub fn schedule_body(
     may_split: bool,
 ) -> ScheduledGroup {
     let votes = count_votes(kernel, sizes, &body);
+    let contraction = body.contraction;
     let mut group = ScheduledGroup {
         id: GroupId(0),
         kind: ScheduleKind::Pointwise,
@@ -42,6 +44,11 @@ pub fn schedule_body(
         stores: body.stores,
     };
     assign_passes(kernel, target, sizes, &mut group);
+    if contraction {
+        group.kind = ScheduleKind::Contraction;
+        group.outer = order_contraction(&body.outer, &group);
+        return group;
+    }
     if !group.reduced.is_empty() {
         let rows = sizes.product(&body.outer);
         let length = sizes.product(&group.reduced);
@@ -145,13 +152,33 @@ fn order_outer(outer: &[AxisId], votes: &Votes, kind: ScheduleKind) -> Vec<AxisI
             // `max_by_key` takes the last of equals; the heaviest buffer stands first.
             candidates.rev().max_by_key(|(_, bytes)| *bytes).map(|(a, _)| *a)
         }
-        ScheduleKind::Row | ScheduleKind::Split => None,
+        ScheduleKind::Row | ScheduleKind::Split | ScheduleKind::Contraction => None,
     };
     if let Some(lanes) = lanes {
         order.retain(|a| *a != lanes);
         order.push(lanes);
     }
     order
+}
+
+/// The outer axes of a contraction: batch, rows, columns, each in the order in which results lie in memory.
+fn order_contraction(outer: &[AxisId], group: &ScheduledGroup) -> Vec<AxisId> {
+    let mut order: Vec<AxisId> = Vec::with_capacity(outer.len());
+    for (_, expr) in group.stores.iter().flat_map(|s| &s.indices) {
+        expr.for_each_leaf(&mut |leaf| {
+            if let IndexExpr::Index(a) = leaf
+                && outer.contains(a)
+                && !order.contains(a)
+            {
+                order.push(*a);
+            }
+        });
+    }
+    order.splice(0..0, outer.iter().copied().filter(|a| !order.contains(a)).collect::<Vec<_>>());
+    match find_contraction(&order, &group.reduced, &group.operands, &group.values) {
+        Ok(Some((sides, _))) => [sides.batch, sides.rows, sides.columns].concat(),
+        Ok(None) | Err(_) => order,
+    }
 }
 
 /// Fills prologue and passes.

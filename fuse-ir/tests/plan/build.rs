@@ -82,6 +82,10 @@ impl Build {
         self.b.reduce(Reducer::Sum, a, axes)
     }
 
+    pub(crate) fn dot(&mut self, a: NodeId, b: NodeId, axes: &[AxisId]) -> NodeId {
+        self.b.push(Op::Reduce { reducer: Reducer::Dot, sources: vec![a, b], axes: axes.to_vec(), output: 0 })
+    }
+
     pub(crate) fn max(&mut self, a: NodeId, axes: &[AxisId]) -> NodeId {
         self.b.reduce(Reducer::Max, a, axes)
     }

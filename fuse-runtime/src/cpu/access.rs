@@ -47,6 +47,16 @@ pub(crate) struct Forms<'a> {
     pub(crate) limits: &'a [i64],
 }
 
+/// A run of the innermost dimension in a row of a block.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// Where in the row it begins.
+    start: usize,
+    len: usize,
+    /// The form there.
+    at: i64,
+}
+
 /// Where a block lies for the access of a tile, as far as the tile depends on it.
 pub(crate) type TileKey = [usize; 5];
 
@@ -78,6 +88,11 @@ impl Access {
             used.any(|k| f.forms[k].strides[dims.clone()].iter().any(|&s| s != 0))
         };
         self.depends = [moves(g.c_dims()), moves(g.a_dims()), moves(g.b_dims())];
+    }
+
+    /// The strides over both sides, if there is one for each.
+    pub(crate) fn strides(&self) -> Option<(i64, i64)> {
+        Some((self.a_stride?, self.b_stride?))
     }
 
     /// What of the block decides the tile: two blocks with one key have one tile.
@@ -210,47 +225,70 @@ impl Access {
 
     unsafe fn gather_bounded(&self, f: Forms<'_>, block: &Block, to: *mut u8) {
         let size = self.dtype.size();
-        let (g, form) = (f.geometry, &f.forms[self.form]);
-        self.for_each_bounded_run(f, block, |row, start, len, valid| {
-            let stride = g.b_dims().last().map_or(0, |k| form.strides[k]);
-            let first = Block { a: block.a + row, a_len: 1, b: block.b + start, ..*block };
-            let at = g.at_block(form, &first).wrapping_add(stride.wrapping_mul(valid.start as i64));
-            let tile = row * block.b_len + start;
+        let form = &f.forms[self.form];
+        let stride = f.geometry.b_dims().last().map_or(0, |k| form.strides[k]);
+        self.for_each_bounded_run(f, block, |row, run, valid| {
+            let at = run.at.wrapping_add(stride.wrapping_mul(valid.start as i64));
+            let tile = row * block.b_len + run.start;
             let shape = Rectangle { rows: 1, columns: valid.len(), row_stride: 0, column_stride: stride };
             // SAFETY: the bounds hold in the valid part, so its elements may be read; the run lies in the tile.
             unsafe {
-                std::ptr::write_bytes(to.add(tile * size), 0, valid.start * size);
+                if valid.start > 0 {
+                    std::ptr::write_bytes(to.add(tile * size), 0, valid.start * size);
+                }
                 if !valid.is_empty() {
                     let from = self.data.offset(at as isize * size as isize);
                     gather(size, from, to.add((tile + valid.start) * size), shape);
                 }
-                std::ptr::write_bytes(to.add((tile + valid.end) * size), 0, (len - valid.end) * size);
+                if valid.end < run.len {
+                    std::ptr::write_bytes(to.add((tile + valid.end) * size), 0, (run.len - valid.end) * size);
+                }
             }
         });
     }
 
-    /// Calls `f` with row, start, length and valid part of every run of the innermost dimension.
+    /// Calls `f` with row, run and its valid part for every run of the innermost dimension. What a run adds to the forms is
+    /// the same in every row, so it is found once.
     fn for_each_bounded_run(
         &self,
         f: Forms<'_>,
         block: &Block,
-        mut run: impl FnMut(usize, usize, usize, Range<usize>),
+        mut run: impl FnMut(usize, Run, Range<usize>),
     ) {
         let g = f.geometry;
+        let used: Vec<usize> = std::iter::once(self.form).chain(self.bounds.clone()).collect();
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for_each_run(g, block.b, block.b_len, |start, len| runs.push((start, len)));
+        let width = 1 + self.bounds.len();
+        let mut offsets: Vec<i64> = Vec::with_capacity(width * runs.len());
+        for &(start, _) in &runs {
+            offsets.extend(used.iter().map(|&k| g.offset(&f.forms[k], g.b_dims(), block.b + start)));
+        }
+        let last = g.b_dims().last();
+        let strides: Vec<i64> = used.iter().map(|&k| last.map_or(0, |d| f.forms[k].strides[d])).collect();
+        let mut bases = vec![0i64; width];
         for row in 0..block.a_len {
-            for_each_run(g, block.b, block.b_len, |start, len| {
-                let first = Block { a: block.a + row, a_len: 1, b: block.b + start, ..*block };
+            for (base, &k) in bases.iter_mut().zip(&used) {
+                let form = &f.forms[k];
+                *base = form.base.wrapping_add(g.offset(form, g.c_dims(), block.c)).wrapping_add(g.offset(
+                    form,
+                    g.a_dims(),
+                    block.a + row,
+                ));
+            }
+            for (&(start, len), offsets) in runs.iter().zip(offsets.chunks_exact(width)) {
                 let mut valid = 0..len;
-                for k in self.bounds.clone() {
-                    let stride = g.b_dims().last().map_or(0, |d| f.forms[k].strides[d]);
-                    let within = valid_part(g.at_block(&f.forms[k], &first), stride, f.limits[k], len);
+                for (k, limit) in self.bounds.clone().enumerate() {
+                    let at = bases[k + 1].wrapping_add(offsets[k + 1]);
+                    let within = valid_part(at, strides[k + 1], f.limits[limit], len);
                     valid = valid.start.max(within.start)..valid.end.min(within.end);
                 }
                 if valid.start >= valid.end {
                     valid = 0..0;
                 }
-                run(row, start, len, valid);
-            });
+                let at = bases[0].wrapping_add(offsets[0]);
+                run(row, Run { start, len, at }, valid);
+            }
         }
     }
 
@@ -271,8 +309,8 @@ impl Access {
     pub(crate) unsafe fn fill_mask(&self, f: Forms<'_>, block: &Block, to: *mut bool) {
         // SAFETY: by the contract.
         let tile = unsafe { std::slice::from_raw_parts_mut(to, block.len()) };
-        self.for_each_bounded_run(f, block, |row, start, len, valid| {
-            let run = &mut tile[row * block.b_len + start..][..len];
+        self.for_each_bounded_run(f, block, |row, run, valid| {
+            let run = &mut tile[row * block.b_len + run.start..][..run.len];
             run.fill(false);
             run[valid].fill(true);
         });
@@ -315,9 +353,10 @@ fn valid_part(base: i64, stride: i64, limit: i64, len: usize) -> Range<usize> {
     let clamp = |x: i64| x.clamp(0, len as i64) as usize;
     let ceil_div = |a: i64, b: i64| a.div_euclid(b) + i64::from(a.rem_euclid(b) != 0);
     match stride {
+        1 => clamp(-base)..clamp(limit - base),
         0 if 0 <= base && base < limit => 0..len,
         0 => 0..0,
-        1.. => clamp(ceil_div(-base, stride))..clamp(ceil_div(limit - base, stride)),
+        2.. => clamp(ceil_div(-base, stride))..clamp(ceil_div(limit - base, stride)),
         _ => clamp((base - limit).div_euclid(-stride) + 1)..clamp(base.div_euclid(-stride) + 1),
     }
 }

@@ -149,6 +149,37 @@ impl Geometry {
         g
     }
 
+    /// A plain domain of which the sides are given, as numbers of dimensions in its order: `c`, `a`, then `b`. With `swap`
+    /// the last two change places. Dimensions merge within a side.
+    pub(crate) fn of_sides(domain: &Domain, forms: &mut [Form], dims: [usize; 3], swap: bool) -> Geometry {
+        let mut g = Geometry {
+            orientation: Orientation::Plain,
+            extents: domain.extents,
+            a_start: 0,
+            b_start: 0,
+            end: domain.len,
+            c: 1,
+            a: 1,
+            b: 1,
+            square: false,
+            members: std::array::from_fn(|k| 1 << k),
+            rank: std::array::from_fn(|k| k as u8),
+        };
+        let [c, a, _] = dims;
+        let b = merge(&mut g, c + a..domain.len, forms);
+        let a = merge(&mut g, c..c + a, forms);
+        let c = merge(&mut g, 0..c, forms);
+        g.end = c + a + b;
+        (g.a_start, g.b_start) = (c, c + a);
+        if swap {
+            g.rotate(forms, c..g.end, a);
+            g.b_start = c + b;
+        }
+        let product = |range: Range<usize>| g.extents[range].iter().product::<usize>();
+        (g.c, g.a, g.b) = (product(0..g.a_start), product(g.a_start..g.b_start), product(g.b_start..g.end));
+        g
+    }
+
     fn split_plain(&mut self, forms: &mut [Form], touched: &[usize]) {
         if self.end < 2 {
             return;

@@ -92,6 +92,21 @@ impl<'a> Launch<'a> {
         bindings: &'a Bindings<'a>,
         buffers: &mut Box<LaunchBuffers>,
     ) -> Option<Launch<'a>> {
+        let mut launch = Launch::unplaced(exec, bindings, buffers)?;
+        launch.choose_geometry();
+        launch.by_row = launch.is_work_for_rows();
+        launch.choose_steps();
+        launch.find_direct_stores();
+        launch.collect_scalars();
+        Some(launch)
+    }
+
+    /// A launch with its forms, before it is known how its domain is walked.
+    pub(crate) fn unplaced(
+        exec: &'a GroupExec,
+        bindings: &'a Bindings<'a>,
+        buffers: &mut Box<LaunchBuffers>,
+    ) -> Option<Launch<'a>> {
         let env = CallEnv { extents: bindings.extents, scalars: bindings.scalars };
         let group = &exec.group;
         let domain = Domain::new(&group.outer, &group.reduced, &exec.cuts, env)?;
@@ -110,12 +125,57 @@ impl<'a> Launch<'a> {
             fault: Mutex::new(None),
         };
         launch.collect_forms();
-        launch.choose_geometry();
-        launch.by_row = launch.is_work_for_rows();
-        launch.choose_steps();
-        launch.find_direct_stores();
-        launch.collect_scalars();
         Some(launch)
+    }
+
+    /// Adds the forms of the positions on the axes of an operand's buffer; none if one is not affine, or if the operand lies
+    /// in memory as one run anyway.
+    pub(crate) fn add_positions(&mut self, operand: usize) -> Vec<usize> {
+        let Operand::Buffer { map, .. } = &self.exec.group.operands[operand] else { return Vec::new() };
+        if map.bounds.is_empty() && map.indices.iter().all(|(_, e)| matches!(e, IndexExpr::Index(_))) {
+            return Vec::new();
+        }
+        let forms: Option<Vec<Form>> =
+            map.indices.iter().map(|(_, e)| self.domain.affine(e, self.env)).collect();
+        let mut positions = Vec::new();
+        for form in forms.unwrap_or_default() {
+            positions.push(push_form(&mut self.buffers, form, 0));
+        }
+        positions
+    }
+
+    /// Walks the domain by given sides, see [`Geometry::of_sides`].
+    pub(crate) fn place_sides(&mut self, dims: [usize; 3], swap: bool) {
+        self.geometry = Geometry::of_sides(&self.domain, &mut self.buffers.forms, dims, swap);
+        self.resolve_accesses();
+    }
+
+    /// Fixes the sizes of blocks, and what depends on them.
+    pub(crate) fn settle(&mut self, steps: Steps) {
+        self.steps = steps;
+        self.find_direct_stores();
+        self.collect_scalars();
+    }
+
+    /// Of sides given as numbers of dimensions, whether the second and not the third lies along memory: for the first
+    /// load that moves on either. Where both have neighbours in memory, as in a window, the longer run counts.
+    pub(crate) fn runs_along(&self, [c, a, _]: [usize; 3]) -> bool {
+        let b = &self.buffers;
+        let nearest = |form: &Form, dims: std::ops::Range<usize>| {
+            let moving = dims.filter(|&d| form.strides[d] != 0);
+            let key = |d: usize| (form.strides[d].unsigned_abs(), std::cmp::Reverse(self.domain.extents[d]));
+            moving.map(key).min()
+        };
+        for &k in &b.loads {
+            let form = &b.forms[k];
+            match (nearest(form, c..c + a), nearest(form, c + a..self.domain.len)) {
+                (None, None) => {}
+                (own, other) => {
+                    return own.is_some_and(|own| other.is_none_or(|other| own < other));
+                }
+            }
+        }
+        false
     }
 
     /// The forms as accesses read them.
@@ -306,6 +366,12 @@ impl<'a> Launch<'a> {
         self.geometry = Geometry::new(&self.domain, reduces, &mut b.forms, primary, &loads);
         loads.truncate(reads);
         b.loads = loads;
+        self.resolve_accesses();
+    }
+
+    /// Looks at the accesses once the geometry is known.
+    fn resolve_accesses(&mut self) {
+        let b = &mut self.buffers;
         let f = Forms { geometry: &self.geometry, forms: &b.forms, limits: &b.limits };
         for access in b.accesses.iter_mut().chain(&mut b.stores) {
             access.resolve(f);

@@ -1,9 +1,10 @@
 //! Launches over threads: which blocks are a task, and when threads are worth waking.
 
 use super::bindings::{Bindings, CpuFault};
+use super::contract::run_contraction;
 use super::geometry::{Block, Orientation};
 use super::launch::{Launch, LaunchBuffers};
-use super::prepare::{GroupExec, PassExec};
+use super::prepare::{GroupExec, PartExec, PassExec};
 use super::reduce::{Components, MAX_COMPONENTS};
 use super::worker::{OuterBlock, Shared, Worker};
 use fuse_ir::dtype::{DType, Value};
@@ -25,14 +26,18 @@ const TASK: usize = 20_000;
 ///
 /// # Safety
 /// As for [`super::CpuProgram::run_launch`].
-pub(crate) unsafe fn run_parts(parts: &[GroupExec], bindings: &Bindings<'_>) -> Option<CpuFault> {
+pub(crate) unsafe fn run_parts(parts: &[PartExec], bindings: &Bindings<'_>) -> Option<CpuFault> {
+    let run_part = |part: &PartExec| match part {
+        PartExec::Loops(exec) => run_loops(exec, bindings),
+        PartExec::Contraction(exec) => run_contraction(exec, bindings),
+    };
     if let [part] = parts {
-        return run_part(part, bindings);
+        return run_part(part);
     }
     // Small unrelated groups: each inline, or each with its own tasks.
     let mut faults: Vec<Option<CpuFault>> = Vec::with_capacity(parts.len());
     for part in parts {
-        faults.push(run_part(part, bindings));
+        faults.push(run_part(part));
     }
     faults.into_iter().flatten().next()
 }
@@ -60,7 +65,7 @@ fn narrow_columns(launch: &mut Launch<'_>) {
     }
 }
 
-fn run_part(exec: &GroupExec, bindings: &Bindings<'_>) -> Option<CpuFault> {
+fn run_loops(exec: &GroupExec, bindings: &Bindings<'_>) -> Option<CpuFault> {
     let mut buffers = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
     let mut fault = None;
     if let Some(mut launch) = Launch::new(exec, bindings, &mut buffers) {
@@ -79,7 +84,7 @@ fn run_part(exec: &GroupExec, bindings: &Bindings<'_>) -> Option<CpuFault> {
 }
 
 /// Values that all positions share.
-fn run_uniform(launch: &mut Launch<'_>) {
+pub(crate) fn run_uniform(launch: &mut Launch<'_>) {
     let exec = launch.exec;
     if exec.uniform.is_empty() && exec.uniform_loads.is_empty() {
         return;

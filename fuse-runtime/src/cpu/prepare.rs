@@ -2,6 +2,7 @@
 
 use super::affine::MAX_DIMS;
 use super::bindings::{Bindings, CpuFault};
+use super::contract::ContractionExec;
 use super::instruction_set::InstructionSet;
 use super::parallel::run_parts;
 use super::reduce::{BuiltinFns, ReduceExec, Step};
@@ -34,7 +35,7 @@ impl std::error::Error for PrepareError {}
 #[derive(Debug)]
 pub struct CpuProgram {
     kernel: Kernel,
-    launches: Vec<Vec<GroupExec>>,
+    launches: Vec<Vec<PartExec>>,
 }
 
 impl CpuProgram {
@@ -51,7 +52,7 @@ impl CpuProgram {
                 let Some(fns) = groups.next() else {
                     return Err(PrepareError { reason: format!("no functions for {}", part.id) });
                 };
-                parts.push(GroupExec::new(&program.kernel, part, fns, InstructionSet::current())?);
+                parts.push(PartExec::new(&program.kernel, part, fns, InstructionSet::current())?);
             }
             launches.push(parts);
         }
@@ -96,14 +97,42 @@ impl CpuProgram {
     pub(crate) unsafe fn run_on(&self, set: InstructionSet, bindings: &Bindings<'_>) -> Option<CpuFault> {
         let mut first = None;
         for launch in &self.launches {
-            let with_set =
-                |part: &GroupExec| GroupExec::new(&self.kernel, &part.group, &part.functions, set).ok();
-            let parts: Vec<GroupExec> = launch.iter().filter_map(with_set).collect();
+            let with_set = |part: &PartExec| {
+                let (group, functions) = match part {
+                    PartExec::Loops(exec) => (&exec.group, &exec.functions),
+                    PartExec::Contraction(exec) => (&exec.group, &exec.functions),
+                };
+                PartExec::new(&self.kernel, group, functions, set).ok()
+            };
+            let parts: Vec<PartExec> = launch.iter().filter_map(with_set).collect();
             // SAFETY: by the contract.
             let fault = unsafe { run_parts(&parts, bindings) };
             first = first.or(fault);
         }
         first
+    }
+}
+
+/// A part of a launch, ready to run.
+#[derive(Debug)]
+pub(crate) enum PartExec {
+    /// Loops over blocks.
+    Loops(Box<GroupExec>),
+    /// Products by panels.
+    Contraction(Box<ContractionExec>),
+}
+
+impl PartExec {
+    fn new(
+        kernel: &Kernel,
+        group: &ScheduledGroup,
+        fns: &GroupFns,
+        set: InstructionSet,
+    ) -> Result<PartExec, PrepareError> {
+        match ContractionExec::new(kernel, group, fns, set) {
+            Some(exec) => Ok(PartExec::Contraction(Box::new(exec?))),
+            None => Ok(PartExec::Loops(Box::new(GroupExec::new(kernel, group, fns, set)?))),
+        }
     }
 }
 
@@ -447,6 +476,8 @@ impl Builder<'_> {
                 Source::Buffer
             }
             BodyOp::Load(operand) => Source::Load(operand),
+            // A product, which the engine gives.
+            BodyOp::Reduce { .. } if !self.has_array(v) => Source::Tile,
             _ => Source::Outer,
         }
     }
@@ -466,7 +497,7 @@ impl Builder<'_> {
                 let k = self.staged.combiners.iter().position(|(f, d)| f == combine && *d == dtypes)?;
                 Some(*combiners.get(k)?)
             }
-            Reducer::Sum | Reducer::Prod | Reducer::Max | Reducer::Min => None,
+            Reducer::Sum | Reducer::Prod | Reducer::Max | Reducer::Min | Reducer::Dot => None,
             Reducer::Any | Reducer::All | Reducer::ArgMax | Reducer::ArgMin => None,
         };
         let exec = ReduceExec::new(reducer, &dtypes, combiner, set)?;

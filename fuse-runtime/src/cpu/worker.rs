@@ -137,6 +137,16 @@ impl<'l> Worker<'l> {
         }
     }
 
+    /// Says where the rows of a value lie that no stage of the group computes.
+    pub(crate) fn give_tile(&mut self, v: ValueId, data: *mut u8, stride: usize) {
+        self.state.tiles[v.index()] = Rows { data, stride };
+    }
+
+    /// Says where the row buffer of a value of a plain group lies.
+    pub(crate) fn give_row_buffer(&mut self, v: ValueId, data: *mut u8) {
+        self.state.row_buffers[v.index()] = data;
+    }
+
     /// The array of an outer value at the first outer position.
     pub(crate) fn array(&self, v: ValueId) -> *mut u8 {
         self.state.arrays[v.index()]

@@ -1,7 +1,7 @@
 //! Comparing a run with the reference, element by element, and the reference's nodes with f64.
 
 use super::cases::bind;
-use super::perturb::{PATTERNS, has_transcendental, perturb_kernel};
+use super::perturb::{PATTERNS, may_move, perturb_kernel};
 use super::report::{Failure, Place, Report};
 use super::{Got, output_name};
 use crate::error::Error;
@@ -28,7 +28,7 @@ impl Reference {
                 .map_err(|error| Error::Verification(Box::new(Failure::reference(kernel, &error))))
         };
         let mut moved = Vec::new();
-        if has_transcendental(kernel) {
+        if may_move(kernel) {
             for pattern in PATTERNS {
                 moved.push(run(&perturb_kernel(kernel, pattern))?);
             }
@@ -219,6 +219,8 @@ fn error_bound(kernel: &Kernel, extents: &[i64], node: NodeId) -> f64 {
         Op::Reduce { reducer, axes, .. } => match reducer {
             // 64 additions in a lane, six halvings, and the pairs of chunks.
             Reducer::Sum => 100.0,
+            // The same with a rounding of each product.
+            Reducer::Dot => 101.0,
             // Half an ulp of relative error for each product, which is up to one at the result, and a little for the
             // products of errors.
             Reducer::Prod => doubled * 1.01 * length(axes),

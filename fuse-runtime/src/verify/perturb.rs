@@ -1,10 +1,13 @@
-//! How far a result moves when transcendental functions move by what they may: the tolerance of a comparison.
+//! How far a result moves when what may differ moves by what it may: the tolerance of a comparison.
 //!
-//! Everything but the transcendental functions is equal bit for bit on every backend; those agree within 2 ulp. What
-//! that does to a result depends on what the kernel makes of it: nothing where it rounds to an integer, a lot where it
+//! Everything but transcendental functions and contractions is equal bit for bit on every backend; the former agree within
+//! 2 ulp, the latter within c·ε·Σ|a·b|. What that does to a result depends on what the kernel makes of it: nothing where it rounds to an integer, a lot where it
 //! cancels. So the reference is evaluated again with every transcendental function's result moved up, moved down, and
-//! moved each its own way; outputs of which no element moves must be equal bit for bit.
+//! moved each its own way, contractions likewise; outputs of which no element moves must be equal bit for bit.
 
+mod contraction;
+
+use contraction::{is_contraction, move_contractions};
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::graph::{Kernel, MapFn, Op, Reducer};
 use fuse_ir::id::{FnId, VarId};
@@ -13,9 +16,10 @@ use fuse_ir::scalar::{Expr, ScalarFn, ScalarOp, Stmt, Variable};
 /// Relative moves of 2 ulp, a little more than the functions may differ from a correctly rounded reference.
 const ULPS: f64 = 2.5;
 
-/// Whether any function of the kernel is transcendental.
-pub(super) fn has_transcendental(kernel: &Kernel) -> bool {
+/// Whether anything in the kernel may differ: a transcendental function or a contraction of floats.
+pub(super) fn may_move(kernel: &Kernel) -> bool {
     let in_nodes = kernel.nodes.iter().any(|node| match node.op {
+        _ if is_contraction(node) => true,
         Op::Map { function: MapFn::Op(op), .. } => op.is_transcendental(),
         _ => false,
     });
@@ -55,14 +59,16 @@ pub(super) enum Pattern {
 pub(super) const PATTERNS: [Pattern; 5] =
     [Pattern::Up, Pattern::Down, Pattern::Bit(0), Pattern::Bit(2), Pattern::Bit(5)];
 
-/// How many functions are put before the kernel's own: one that moves an f32, and one that moves an f64.
-const ADDED: usize = 2;
+/// How many functions are put before the kernel's own: those that move results of functions, then those that move
+/// contractions; of f32, then of f64.
+const ADDED: usize = 4;
 
-/// The kernel with the result of every transcendental function moved by what it may differ.
+/// The kernel with the result of every transcendental function and every contraction moved by what it may differ.
 pub(super) fn perturb_kernel(kernel: &Kernel, pattern: Pattern) -> Kernel {
     let mut kernel = kernel.clone();
     // Callees stand before callers, so that the kernel's own functions make room.
     let mut functions = vec![moving_function(DType::F32, pattern), moving_function(DType::F64, pattern)];
+    functions.extend([DType::F32, DType::F64].map(|dtype| contraction::moving_function(dtype, pattern)));
     for mut function in std::mem::take(&mut kernel.functions) {
         let variables = function.variables.clone();
         let dtype_of = |expr: &Expr| expr_dtype(&functions, &variables, expr);
@@ -102,6 +108,7 @@ pub(super) fn perturb_kernel(kernel: &Kernel, pattern: Pattern) -> Kernel {
         kernel.nodes[k].op = Op::Map { function: MapFn::Call { function, result: 0 }, args };
     }
     kernel.functions = functions;
+    move_contractions(&mut kernel, [FnId(2), FnId(3)]);
     kernel
 }
 
@@ -153,7 +160,19 @@ fn moving_function(dtype: DType, pattern: Pattern) -> ScalarFn {
         Expr::Op(ScalarOp::Mul, vec![t.clone(), Expr::Constant(factor)])
     };
     let (up, down) = (times(1.0 + ULPS * epsilon), times(1.0 - ULPS * epsilon));
-    let result = match pattern {
+    let result = choose(dtype, pattern, &t, up, down);
+    ScalarFn {
+        name: "moved".to_owned(),
+        parameters: 1,
+        variables: vec![Variable { name: "t".to_owned(), dtype }],
+        body: Vec::new(),
+        results: vec![result],
+    }
+}
+
+/// Which of two moves of `t` a pattern takes.
+fn choose(dtype: DType, pattern: Pattern, t: &Expr, up: Expr, down: Expr) -> Expr {
+    match pattern {
         Pattern::Up => up,
         Pattern::Down => down,
         Pattern::Bit(bit) => {
@@ -165,13 +184,6 @@ fn moving_function(dtype: DType, pattern: Pattern) -> ScalarFn {
             let condition = Expr::Op(ScalarOp::Eq, vec![masked, constant(0)]);
             Expr::Op(ScalarOp::Select, vec![condition, up, down])
         }
-    };
-    ScalarFn {
-        name: "moved".to_owned(),
-        parameters: 1,
-        variables: vec![Variable { name: "t".to_owned(), dtype }],
-        body: Vec::new(),
-        results: vec![result],
     }
 }
 

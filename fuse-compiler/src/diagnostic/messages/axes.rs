@@ -357,3 +357,74 @@ pub fn mutable_parameter_not_assigned(name: &Ident, at: Place) -> Diagnostic {
     Diagnostic::new("mutable_parameter_not_assigned", at, format!("`{name}` is never assigned"))
         .help("take it as `Tensor<..>`, without `&mut`")
 }
+
+/// A contracted axis is in both operands (rule 7).
+///
+/// ```text
+/// x.dot(w, M)     // w: Tensor<f32, K, N>
+///          ^
+/// ```
+pub fn contracted_axis_missing(at: Place, name: &str, which: &str, axes: &str) -> Diagnostic {
+    Diagnostic::new(
+        "contracted_axis_missing",
+        at,
+        format!("the {which} operand of `dot` has no axis `{name}` to contract"),
+    )
+    .note(format!("its axes are {axes}"))
+    .help(format!("if it has the axis under another name, `rename` it to `{name}` first"))
+}
+
+/// An axis of both operands of `dot` pairs them up (rule 7). Said where the missing axis shows.
+///
+/// ```text
+/// q.dot(k, D).softmax(T)     // q and k: Tensor<f32, S, D>
+///                     ^
+/// ```
+pub(crate) fn with_batch_axis(error: Diagnostic, dot: Place, call: &str, batch: &str) -> Diagnostic {
+    error
+        .related(dot.start, format!("both operands of `{call}` have the axis `{batch}`, so it pairs them up"))
+        .help(format!(
+            "if each `{batch}` of one is to meet each of the other, rename it in one: `.rename({batch}, ..)`"
+        ))
+}
+
+/// A window makes two axes (rule 1).
+///
+/// ```text
+/// x.window(H, OH)
+///             ^^
+/// ```
+pub fn window_axes(at: Place) -> Diagnostic {
+    Diagnostic::new("window_axes", at, "two axes are expected: the places of the window and its taps")
+        .help("write `x.window(H, (OH, KH), stride = 2, padding = 1)`")
+}
+
+/// Steps of a window are positive, its padding is not negative.
+///
+/// ```text
+/// x.window(H, (OH, KH), stride = 0)
+///                                ^
+/// ```
+pub fn window_step(at: Place, name: &str, least: i64) -> Diagnostic {
+    Diagnostic::new("window_step", at, format!("the {name} of a window is at least {least}"))
+}
+
+/// What the padding of a window counts as is written where it decides the result (rule 15).
+///
+/// ```text
+/// x.window(H, (OH, KH), padding = 1).max(KH)
+///                                    ^^^
+/// ```
+pub fn padding_without_fill(at: Place, name: &str) -> Diagnostic {
+    let fill = match name {
+        "min" | "argmin" => "f32::INFINITY",
+        "prod" => "1.0",
+        _ => "f32::NEG_INFINITY",
+    };
+    Diagnostic::new(
+        "padding_without_fill",
+        at,
+        format!("the padding of the window would count as 0 in this `{name}`"),
+    )
+    .help(format!("say what it counts as where the window is made: `window(.., fill = {fill})`"))
+}

@@ -566,11 +566,11 @@ pub fn method_of_tuple(at: Place, name: &str) -> Diagnostic {
     Diagnostic::new("method_of_tuple", at, format!("`{name}` is called on a tensor, this is a tuple"))
 }
 
-/// What comes later says so (rule 7).
+/// What comes later says so.
 ///
 /// ```text
-/// x.dot(w, K)
-///   ^^^
+/// #[kernel(fast)]
+///          ^^^^
 /// ```
 pub fn not_supported_yet(at: Place, name: &str, what: &str, instead: Option<&str>) -> Diagnostic {
     let error = Diagnostic::new("not_supported_yet", at, format!("`{name}` is not supported yet"))
@@ -674,7 +674,7 @@ pub fn position_not_integer(at: Place, found: DType) -> Diagnostic {
 pub fn position_not_uniform(at: Place) -> Diagnostic {
     Diagnostic::new("position_not_uniform", at, "this position depends on data")
         .note("a position is made of integer parameters, extents and literals with `+ - *`, and `/ %` by a literal")
-        .help("a read at positions that are data is `gather`, which is not supported yet")
+        .help("a read at positions that are data is `gather`: `x.gather(N, ids)`")
 }
 
 /// A user's combiner is declared with `#[reduce]` (rule 13).

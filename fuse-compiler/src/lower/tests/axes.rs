@@ -244,3 +244,45 @@ fn rule_8_max_is_a_reduction_over_axes_and_elementwise_over_values() {
         }",
     );
 }
+
+#[test]
+fn rule_1_gather_reads_at_positions_that_are_data() {
+    let table = tensor(&[4, 2], &[0.0, 1.0, 10.0, 11.0, 20.0, 21.0, 30.0, 31.0]);
+    let ids = |data: &[i64]| array(DType::I64, &[data.len()], data.iter().map(|&i| Value::I64(i)).collect());
+    let rows = "#[kernel] fn k<V, E, N>(t: Tensor<f32, V, E>, i: Tensor<i64, N>) -> Tensor<f32, N, E> { t.gather(V, i) }";
+    assert_eq!(run_numbers(rows, vec![table.clone(), ids(&[3, 0, 3])]), [30.0, 31.0, 0.0, 1.0, 30.0, 31.0]);
+    // Common names align: one position for each row.
+    let picked =
+        "#[kernel] fn k<N, V>(t: Tensor<f32, N, V>, i: Tensor<i64, N>) -> Tensor<f32, N> { t.gather(V, i) }";
+    assert_eq!(run_numbers(picked, vec![table.clone(), ids(&[1, 0, 0, 1])]), [1.0, 10.0, 20.0, 31.0]);
+    // The axis that is read may be one of the index: a permutation.
+    let permuted = "#[kernel] fn k<V, E>(t: Tensor<f32, V, E>, i: Tensor<i64, V>) -> Tensor<f32, V, E> { t.gather(V, i) }";
+    let got = run_numbers(permuted, vec![table.clone(), ids(&[3, 2, 1, 0])]);
+    assert_eq!(got, [30.0, 31.0, 20.0, 21.0, 10.0, 11.0, 0.0, 1.0]);
+    // Of any integer, and of what is computed.
+    let computed = "#[kernel] fn k<V, E>(t: Tensor<f32, V, E>) -> Tensor<f32, E> { (t + 1.0).gather(V, (extent(V) - 1) as u8) }";
+    assert_eq!(run_numbers(computed, vec![table]), [31.0, 32.0]);
+}
+
+#[test]
+fn rule_15_a_gather_out_of_range_faults_or_fills() {
+    let table = tensor(&[3], &[1.0, 2.0, 3.0]);
+    let ids = array(DType::I64, &[4], [2, 3, -1, 0].map(Value::I64).to_vec());
+    let plain =
+        "#[kernel] fn k<V, N>(t: Tensor<f32, V>, i: Tensor<i64, N>) -> Tensor<f32, N> { t.gather(V, i) }";
+    let out = run(plain, vec![table.clone(), ids.clone()]);
+    assert_eq!(numbers(&out.results[0]), [3.0, 0.0, 0.0, 1.0]);
+    assert!(out.fault.is_some(), "the first index out of range is a fault");
+    for (fill, want) in [("7.0", 7.0), ("f", -5.0)] {
+        let filled = format!(
+            "#[kernel] fn k<V, N>(t: Tensor<f32, V>, i: Tensor<i64, N>, f: f32) -> Tensor<f32, N> {{ t.gather(V, i, fill = {fill}) }}"
+        );
+        let out = run(&filled, vec![table.clone(), ids.clone(), scalar(-5.0)]);
+        assert_eq!((numbers(&out.results[0]), out.fault), (vec![3.0, want, want, 1.0], None));
+    }
+    // What a branch that is not taken would read is no fault.
+    let branch = "#[kernel] fn k<V, N>(t: Tensor<f32, V>, i: Tensor<i64, N>, f: f32) -> Tensor<f32, N> { if f > 0.0 { t.gather(V, i) } else { 0.0 * (i as f32) } }";
+    let out = run(branch, vec![table.clone(), ids.clone(), scalar(-5.0)]);
+    assert_eq!(out.fault, None);
+    assert!(run(branch, vec![table, ids, scalar(5.0)]).fault.is_some());
+}

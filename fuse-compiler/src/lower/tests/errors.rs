@@ -7,10 +7,44 @@ fn k(body: &str) -> String {
 }
 
 #[test]
-fn rule_7_what_is_planned_says_so() {
-    for name in ["dot", "window", "gather"] {
-        check_error(&k(&format!("x.«{name}»(w, N)")), "not_supported_yet");
+fn rule_7_contracted_axes_are_in_both_operands() {
+    check_error(&k("x.dot(w, «M»)"), "contracted_axis_missing");
+    check_error(&k("w.dot(x, (N, «M»))"), "contracted_axis_missing");
+    check_error(&k("x.«dot»(w > 0.0, N)"), "operands_differ");
+    check_error(&k("(x > 0.0).«dot»(w > 0.0, N)"), "reduction_not_defined");
+    check_error(&k("x.«matmul»(w)"), "use_instead");
+}
+
+#[test]
+fn rule_7_a_batch_axis_that_was_not_meant_is_named() {
+    let attention = "#[kernel] fn k<S, T, D>(q: Tensor<f32, S, D>, k: Tensor<f32, S, D>, v: Tensor<f32, T, D>) -> Tensor<f32, S, D> { q.dot(k, D).softmax(«T»).dot(v, T) }";
+    check_error(attention, "axis_missing");
+    let (_, diagnostics) = lower(&attention.replace(['«', '»'], ""));
+    let text = diagnostics.iter().map(|d| d.text()).collect::<String>();
+    assert!(text.contains("`q.dot(k, D)`") && text.contains("rename(S, ..)"), "{text}");
+    let declared = "#[kernel] fn k<S, T, D>(q: Tensor<f32, S, D>, k: Tensor<f32, S, D>, t: Axis<T>) -> Tensor<f32, S, T> { «q.dot(k, D)» }";
+    check_error(declared, "axes_differ");
+}
+
+#[test]
+fn rules_1_and_15_windows_have_their_arguments() {
+    let k = |body: &str| {
+        format!(
+            "#[kernel] fn k<H, OH, const KH: usize = 3>(x: Tensor<f32, H>) -> Tensor<f32, OH> {{ {body} }}"
+        )
+    };
+    check_error(&k("x.window(H, «OH»).sum(KH)"), "window_axes");
+    check_error(&k("x.window(H, (OH, KH), stride = «0»).sum(KH)"), "window_step");
+    check_error(&k("x.window(H, (OH, KH), padding = «-1»).sum(KH)"), "window_step");
+    check_error(&k("x.window(H, (OH, KH), «strides» = 2).sum(KH)"), "unknown_argument");
+    for reduction in ["max", "min", "prod"] {
+        check_error(
+            &k(&format!("x.window(H, (OH, KH), padding = 1).«{reduction}»(KH)")),
+            "padding_without_fill",
+        );
     }
+    check_error(&k("(x.window(H, (OH, KH), padding = 1) * 2.0).«max»(KH)"), "padding_without_fill");
+    check_error(&k("x.«unfold»(H)"), "use_instead");
 }
 
 #[test]
@@ -37,6 +71,10 @@ fn calls_have_their_arguments() {
     check_error(&k("«(x, x)».exp()"), "method_of_tuple");
     check_error(&k("«(x, x)» + 1.0"), "tuple_in_place_of_tensor");
     check_error(&k("f32::max(x, «N»)"), "axis_in_function_call");
+    check_error(&k("x.«gather»(N)"), "argument_count");
+    check_error(&k("x.gather(N, «w»)"), "position_not_integer");
+    check_error(&k("w.gather(«M», 0)"), "axis_missing");
+    check_error(&k("x.«index_select»(N, 0)"), "use_instead");
 }
 
 #[test]

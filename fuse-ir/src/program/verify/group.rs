@@ -7,6 +7,7 @@ use crate::id::{AxisId, ValueId};
 use crate::index_map::IndexExpr;
 use crate::program::Program;
 use crate::scalar::ScalarOp;
+use crate::schedule::contraction::contraction_of;
 use crate::schedule::{BodyOp, BufferRef, Level, Operand, ScheduleKind, ScheduledGroup};
 use std::collections::BTreeSet;
 
@@ -48,10 +49,19 @@ fn verify_kind(group: &ScheduledGroup) -> Result<(), String> {
         ScheduleKind::Split if group.passes.len() != 1 || buffers || scans => {
             Err("it is split and has row buffers, a running sum or not one pass".to_owned())
         }
+        ScheduleKind::Contraction if contraction_of(group).is_none() => {
+            Err("it is a contraction and its reductions are none".to_owned())
+        }
+        ScheduleKind::Contraction
+            if group.passes.len() != 1 || buffers || !group.passes[0].stores.is_empty() =>
+        {
+            Err("it is a contraction and stores in its sweep, or has not one pass".to_owned())
+        }
         ScheduleKind::Row | ScheduleKind::Column if scans && group.reduced.len() != 1 => {
             Err("a running sum goes along more than one axis".to_owned())
         }
-        ScheduleKind::Pointwise | ScheduleKind::Row | ScheduleKind::Column | ScheduleKind::Split => Ok(()),
+        ScheduleKind::Pointwise | ScheduleKind::Row | ScheduleKind::Column => Ok(()),
+        ScheduleKind::Split | ScheduleKind::Contraction => Ok(()),
     }
 }
 
@@ -95,6 +105,7 @@ fn verify_dtype(program: &Program, group: &ScheduledGroup, id: ValueId) -> Resul
             | Reducer::Any
             | Reducer::All
             | Reducer::User { .. } => travels(sources).get(*output as usize).copied(),
+            Reducer::Dot => travels(sources).first().copied().filter(|d| travels(sources) == [*d, *d]),
         },
         BodyOp::CumSum { source } => Some(group.value(*source).dtype.compute()),
     };

@@ -79,6 +79,7 @@ fn verify_group_ids(program: &Program, group: &ScheduledGroup) -> Result<(), Str
                     | Reducer::All
                     | Reducer::ArgMax
                     | Reducer::ArgMin => sources.len() == 1,
+                    Reducer::Dot => sources.len() == 2 && *output == 0,
                 };
                 exists && (*output as usize) < sources.len()
             }

@@ -230,7 +230,7 @@ impl BuiltinFns {
             Reducer::Any if dtype == DType::Bool => (versions!(set, bool, Any), Value::Bool(false)),
             Reducer::All if dtype == DType::Bool => (versions!(set, bool, All), Value::Bool(true)),
             Reducer::Any | Reducer::All => return None,
-            Reducer::ArgMax | Reducer::ArgMin | Reducer::User { .. } => return None,
+            Reducer::ArgMax | Reducer::ArgMin | Reducer::Dot | Reducer::User { .. } => return None,
         })
     }
 }

@@ -1,0 +1,587 @@
+//! Contractions: the plans they fuse into (golden texts with launch counts and bytes) and their numbers, against plain
+//! f64 loops within the bound c·ε·Σ|a·b|.
+
+#[path = "support/golden.rs"]
+mod golden;
+
+use fuse::{Device, Error, Tensor, bf16, f16, fuse};
+
+fuse! {
+    /// A matrix product.
+    #[kernel(launches = 1, assume(M = 512, K = 1024, N = 4096))]
+    pub fn matmul<M, K, N>(x: Tensor<f32, M, K>, w: Tensor<f32, K, N>) -> Tensor<f32, M, N> { x.dot(w, K) }
+
+    /// Linear, bias, GELU.
+    #[kernel(launches = 1, assume(M = 512, K = 1024, N = 4096))]
+    pub fn linear_gelu<M, K, N>(x: Tensor<f32, M, K>, w: Tensor<f32, K, N>, b: Tensor<f32, N>) -> Tensor<f32, M, N> {
+        gelu(x.dot(w, K) + b)
+    }
+
+    /// The same of half precision: panels are widened, the result is narrowed in the epilogue.
+    #[kernel(launches = 1, assume(M = 4096, K = 1024, N = 4096))]
+    pub fn linear_gelu_half<M, K, N>(x: Tensor<f16, M, K>, w: Tensor<f16, K, N>, b: Tensor<f16, N>) -> Tensor<f16, M, N> {
+        gelu(x.dot(w, K) + b) as f16
+    }
+
+    /// Linear, GELU, dropout, residual.
+    #[kernel(launches = 1, assume(M = 512, K = 1024, N = 4096))]
+    pub fn linear_gelu_dropout_residual<M, K, N>(
+        x: Tensor<f32, M, K>, w: Tensor<f32, K, N>, r: Tensor<f32, M, N>, p: f32, seed: u64,
+    ) -> Tensor<f32, M, N> {
+        gelu(x.dot(w, K)).dropout(p, seed) + r
+    }
+
+    /// Linear, batch norm, ReLU: operands of rows, columns and one number.
+    #[kernel(launches = 1, assume(M = 512, K = 1024, N = 4096))]
+    pub fn linear_norm_relu<M, K, N>(
+        x: Tensor<f32, M, K>, w: Tensor<f32, K, N>, mean: Tensor<f32, N>, var: Tensor<f32, N>, g: Tensor<f32, N>,
+        b: Tensor<f32, N>, s: Tensor<f32, M>, eps: f32,
+    ) -> Tensor<f32, M, N> {
+        relu(batch_norm(x.dot(w, K), mean, var, g, b, eps) * s)
+    }
+
+    /// The gated up-projection of an MLP: one matrix, two products that meet in the epilogue.
+    #[kernel(launches = 1, assume(M = 512, K = 1024, F = 8192))]
+    pub fn gated<M, K, F, N, const TWO: usize = 2>(x: Tensor<f32, M, K>, w: Tensor<f32, K, F>) -> Tensor<f32, M, N> {
+        let h = x.dot(w, K).split(F, (TWO, N));
+        silu(h.at(TWO, 0)) * h.at(TWO, 1)
+    }
+
+    /// The same with two matrices.
+    #[kernel(launches = 1, assume(M = 512, K = 1024, N = 4096))]
+    pub fn gated_by_two<M, K, N>(x: Tensor<f32, M, K>, gate: Tensor<f32, K, N>, up: Tensor<f32, K, N>) -> Tensor<f32, M, N> {
+        silu(x.dot(gate, K)) * x.dot(up, K)
+    }
+
+    /// Queries, keys and values of one product.
+    #[kernel(launches = 1, assume(S = 512, E = 512, H = 8, D = 64))]
+    pub fn qkv<S, E, H, D, const F: usize = { 3 * H * D }, const THREE: usize = 3>(
+        x: Tensor<f32, S, E>, w: Tensor<f32, E, F>, heads: Axis<H>,
+    ) -> (Tensor<f32, H, S, D>, Tensor<f32, H, S, D>, Tensor<f32, H, S, D>) {
+        let y = x.dot(w, E).split(F, (THREE, H, D));
+        (y.at(THREE, 0), y.at(THREE, 1), y.at(THREE, 2))
+    }
+
+    /// Batched, with a transposed result and a scale.
+    #[kernel(launches = 1, assume(B = 16, M = 128, K = 64, N = 128))]
+    pub fn batched<B, M, K, N>(x: Tensor<f32, B, M, K>, y: Tensor<f32, B, N, K>, s: f32) -> Tensor<f32, N, B, M> {
+        x.dot(y, K) * s
+    }
+
+    /// A prologue that is computed: dequantise, then multiply, then quantise.
+    #[kernel(launches = 1, assume(M = 512, K = 512, N = 512))]
+    pub fn dequantised<M, K, N>(q: Tensor<i8, M, K>, s: Tensor<f32, M>, w: Tensor<bf16, K, N>, out: f32) -> Tensor<i8, M, N> {
+        ((q as f32 * s).dot(w, K) * out).round_ties_even() as i8
+    }
+
+    /// 8-bit integers accumulate in i32.
+    #[kernel(launches = 1, assume(M = 512, K = 512, N = 512))]
+    pub fn quantised<M, K, N>(x: Tensor<i8, M, K>, w: Tensor<i8, K, N>) -> Tensor<i32, M, N> { x.dot(w, K) }
+
+    /// Other integers accumulate as sums do, and wrap.
+    #[kernel(launches = 1)]
+    pub fn integers<M, K, N>(x: Tensor<i32, M, K>, w: Tensor<i32, K, N>) -> Tensor<i64, M, N> { x.dot(w, K) + 1 }
+
+    /// Doubles.
+    #[kernel(launches = 1)]
+    pub fn doubles<M, K, N>(x: Tensor<f64, M, K>, w: Tensor<f64, N, K>) -> Tensor<f64, M, N> { x.dot(w, K) }
+
+    /// A Gram matrix: one tensor on both sides.
+    #[kernel(launches = 1)]
+    pub fn gram<M, N, P>(x: Tensor<f32, M, N>) -> Tensor<f32, N, P> { x.dot(x.rename(N, P), M) }
+
+    /// A product with a vector is a reduction like any other.
+    #[kernel(launches = 1, assume(M = 4096, K = 4096))]
+    pub fn matvec<M, K>(x: Tensor<f32, M, K>, v: Tensor<f32, K>) -> Tensor<f32, M> { let o = x.dot(v, K); o + o }
+
+    /// Several contracted axes, merged axes in the result.
+    #[kernel(launches = 1)]
+    pub fn projected<S, H, D, E, const F: usize = { H * D }>(x: Tensor<f32, S, F>, w: Tensor<f32, H, D, E>) -> Tensor<f32, S, E> {
+        x.split(F, (H, D)).dot(w, (H, D))
+    }
+
+    /// Two layers: the second reads the first as a whole, so there are two launches.
+    #[kernel(launches = 2, assume(M = 512, K = 1024, N = 4096, P = 1024))]
+    pub fn mlp<M, K, N, P>(x: Tensor<f32, M, K>, w: Tensor<f32, K, N>, v: Tensor<f32, N, P>) -> Tensor<f32, M, P> {
+        gelu(x.dot(w, K)).dot(v, N) + x.slice(K, 0, P)
+    }
+
+    /// The rows of an embedding multiplied: an indirect read in a panel.
+    #[kernel(launches = 1, assume(V = 1000, E = 64, N = 256, K = 64))]
+    pub fn embedded<V, E, N, K>(table: Tensor<f32, V, E>, ids: Tensor<i64, N>, w: Tensor<f32, E, K>) -> Tensor<f32, N, K> {
+        table.gather(V, ids).dot(w, E)
+    }
+
+    /// A vector over rows and one over columns, which only their names tell apart.
+    #[kernel(launches = 1)]
+    pub fn both_vectors<M, K, N>(
+        x: Tensor<f32, M, K>, w: Tensor<f32, K, N>, r: Tensor<f32, M>, c: Tensor<f32, N>,
+    ) -> (Tensor<f32, M, N>, Tensor<f32, M, N>) {
+        let y = x.dot(w, K);
+        (y + r, y + c)
+    }
+}
+
+macro_rules! plans {
+    ($($kernel:ident: $launches:literal,)*) => {
+        #[test]
+        fn plans_are_golden() {
+            $(
+                assert_eq!($kernel::plan().launch_count(), $launches, "launches of {}", stringify!($kernel));
+                golden::check(concat!("contractions/", stringify!($kernel), ".txt"), &$kernel::plan().to_string());
+            )*
+        }
+    };
+}
+
+plans! {
+    matmul: 1,
+    linear_gelu: 1,
+    linear_gelu_half: 1,
+    linear_gelu_dropout_residual: 1,
+    linear_norm_relu: 1,
+    gated: 1,
+    gated_by_two: 1,
+    qkv: 1,
+    batched: 1,
+    dequantised: 1,
+    quantised: 1,
+    gram: 1,
+    matvec: 1,
+    projected: 1,
+    mlp: 2,
+    embedded: 1,
+}
+
+/// Reproducible values in -2..2 that hit no simple pattern.
+fn values(n: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state
+    };
+    (0..n).map(|_| (next() >> 8) as f32 / (1 << 22) as f32 - 2.0).collect()
+}
+
+fn cpu<T: fuse::Element, const R: usize>(data: &[T], shape: [usize; R]) -> Result<Tensor<T, R>, Error> {
+    Tensor::from_vec(data.to_vec(), shape, &Device::cpu())
+}
+
+/// A product and the sum of the magnitudes of its terms.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    value: f64,
+    magnitude: f64,
+}
+
+/// `Σ a(k) b(k)`.
+fn dot(depth: usize, a: impl Fn(usize) -> f64, b: impl Fn(usize) -> f64) -> Sum {
+    let mut sum = Sum::default();
+    for k in 0..depth {
+        sum.value += a(k) * b(k);
+        sum.magnitude += (a(k) * b(k)).abs();
+    }
+    sum
+}
+
+/// ε of f32, as the bound counts it; the sums here take at most this many roundings one after the other.
+const EPSILON: f64 = f32::EPSILON as f64;
+const ROUNDINGS: f64 = 32.0;
+
+#[track_caller]
+fn check(what: &str, got: f64, sum: Sum, f: impl Fn(f64) -> f64, steepness: f64) {
+    let want = f(sum.value);
+    let bound = ROUNDINGS * EPSILON * (steepness * sum.magnitude + want.abs() + 1e-30);
+    assert!(
+        (got - want).abs() <= bound,
+        "{what}: {got} instead of {want}, {:e} apart, {bound:e} allowed",
+        (got - want).abs()
+    );
+}
+
+fn erf(x: f64) -> f64 {
+    if x.abs() > 2.0 {
+        let a = x.abs();
+        let fraction = (1..200).rev().fold(a, |f, n| a + f64::from(n) / 2.0 / f);
+        return x.signum() * (1.0 - (-a * a).exp() / std::f64::consts::PI.sqrt() / fraction);
+    }
+    let (mut term, mut sum) = (x, x);
+    for n in 1..200 {
+        term *= -x * x / n as f64;
+        sum += term / (2 * n + 1) as f64;
+    }
+    sum * 2.0 / std::f64::consts::PI.sqrt()
+}
+
+fn gelu(x: f64) -> f64 {
+    0.5 * x * (1.0 + erf(x / 2f64.sqrt()))
+}
+
+fn silu(x: f64) -> f64 {
+    x / (1.0 + (-x).exp())
+}
+
+/// Sizes that are odd, one, and larger than a tile in one or the other direction.
+const SIZES: [(usize, usize, usize); 9] = [
+    (1, 1, 1),
+    (3, 5, 7),
+    (1, 33, 65),
+    (65, 33, 1),
+    (37, 1, 129),
+    (300, 17, 40),
+    (20, 70, 1100),
+    (9, 1100, 13),
+    (64, 64, 64),
+];
+
+#[test]
+fn products_of_all_sizes() -> Result<(), Error> {
+    for (m, k, n) in SIZES {
+        let (x, w) = (values(m * k, 1), values(k * n, 2));
+        let got = matmul(&cpu(&x, [m, k])?, &cpu(&w, [k, n])?)?.to_vec()?;
+        for i in 0..m {
+            for j in 0..n {
+                let sum = dot(k, |q| x[i * k + q].into(), |q| w[q * n + j].into());
+                check(&format!("{m}x{k}x{n} at {i}, {j}"), got[i * n + j].into(), sum, |x| x, 1.0);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn empty_axes_give_nothing_or_zeros() -> Result<(), Error> {
+    let y = matmul(&cpu::<f32, 2>(&[], [3, 0])?, &cpu::<f32, 2>(&[], [0, 4])?)?;
+    assert_eq!((y.shape(), y.to_vec()?), ([3, 4], vec![0.0; 12]));
+    let y = matmul(&cpu::<f32, 2>(&[], [0, 5])?, &cpu(&[1.0; 20], [5, 4])?)?;
+    assert_eq!(y.shape(), [0, 4]);
+    let y = linear_gelu(
+        &cpu::<f32, 2>(&[], [2, 0])?,
+        &cpu::<f32, 2>(&[], [0, 3])?,
+        &cpu(&[1.0, -2.0, 0.0], [3])?,
+    )?
+    .to_vec()?;
+    for (j, x) in [1.0, -2.0, 0.0].into_iter().enumerate() {
+        assert!((f64::from(y[j]) - gelu(x)).abs() < 1e-6 && y[j] == y[3 + j], "{y:?}");
+    }
+    assert_eq!(
+        dequantised(&cpu::<i8, 2>(&[], [2, 0])?, &cpu(&[1.0; 2], [2])?, &cpu::<bf16, 2>(&[], [0, 3])?, 2.0)?
+            .to_vec()?,
+        [0; 6]
+    );
+    assert_eq!(matvec(&cpu::<f32, 2>(&[], [3, 0])?, &cpu::<f32, 1>(&[], [0])?)?.to_vec()?, [0.0; 3]);
+    Ok(())
+}
+
+#[test]
+fn epilogues_read_rows_columns_and_scalars() -> Result<(), Error> {
+    for (m, k, n) in SIZES {
+        let (x, w, b, s) = (values(m * k, 1), values(k * n, 2), values(n, 3), values(m, 4));
+        let (xt, wt) = (cpu(&x, [m, k])?, cpu(&w, [k, n])?);
+        let sum = |i: usize, j: usize| dot(k, |q| x[i * k + q].into(), |q| w[q * n + j].into());
+        let shift = |s: Sum, by: f32| Sum {
+            value: s.value + f64::from(by),
+            magnitude: s.magnitude + f64::from(by.abs()),
+        };
+
+        let got = linear_gelu(&xt, &wt, &cpu(&b, [n])?)?.to_vec()?;
+        let var: Vec<f32> = values(n, 5).iter().map(|x| x * x + 0.5).collect();
+        let (b_t, s_t) = (cpu(&b, [n])?, cpu(&s, [m])?);
+        let normed = linear_norm_relu(&xt, &wt, &b_t, &cpu(&var, [n])?, &b_t, &b_t, &s_t, 1e-5)?.to_vec()?;
+        let r = values(m * n, 6);
+        let dropped = linear_gelu_dropout_residual(&xt, &wt, &cpu(&r, [m, n])?, 0.0, 7)?.to_vec()?;
+        let (by_row, by_column) = both_vectors(&xt, &wt, &s_t, &b_t)?;
+        let (by_row, by_column) = (by_row.to_vec()?, by_column.to_vec()?);
+        for i in 0..m {
+            for j in 0..n {
+                let (at, what) = (i * n + j, format!("{m}x{k}x{n} at {i}, {j}"));
+                check(&what, got[at].into(), shift(sum(i, j), b[j]), gelu, 1.2);
+                let (bj, vj, si) = (f64::from(b[j]), f64::from(var[j]), f64::from(s[i]));
+                let norm = |x: f64| (((x - bj) / (vj + 1e-5).sqrt() * bj + bj) * si).max(0.0);
+                let steep = (bj / vj.sqrt() * si).abs().max(1.0);
+                let terms = Sum { magnitude: sum(i, j).magnitude + 2.0 + bj.abs() + si.abs(), ..sum(i, j) };
+                check(&what, normed[at].into(), terms, norm, 2.0 * steep);
+                let kept = |x: f64| gelu(x) + f64::from(r[at]);
+                check(&what, dropped[at].into(), shift(sum(i, j), 0.0), kept, 1.2 + 2.0);
+                check(&what, by_row[at].into(), shift(sum(i, j), s[i]), |x| x, 1.0);
+                check(&what, by_column[at].into(), shift(sum(i, j), b[j]), |x| x, 1.0);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn parts_of_a_product_meet_in_the_epilogue() -> Result<(), Error> {
+    for (m, k, n) in SIZES {
+        let (x, w) = (values(m * k, 1), values(k * 2 * n, 2));
+        let got = gated(&cpu(&x, [m, k])?, &cpu(&w, [k, 2 * n])?)?.to_vec()?;
+        let part = |i: usize, j: usize, p: usize| {
+            dot(k, |q| x[i * k + q].into(), |q| w[q * 2 * n + p * n + j].into())
+        };
+        let take =
+            |p: usize| -> Vec<f32> { (0..k * n).map(|at| w[at / n * 2 * n + p * n + at % n]).collect() };
+        let two =
+            gated_by_two(&cpu(&x, [m, k])?, &cpu(&take(0), [k, n])?, &cpu(&take(1), [k, n])?)?.to_vec()?;
+        for i in 0..m {
+            for j in 0..n {
+                let (gate, up) = (part(i, j, 0), part(i, j, 1));
+                let terms = Sum {
+                    value: gate.value,
+                    magnitude: 1.2 * (gate.magnitude * up.value.abs() + up.magnitude * gate.value.abs()),
+                };
+                let f = |g: f64| silu(g) * up.value;
+                check(&format!("gated {m}x{k}x{n} at {i}, {j}"), got[i * n + j].into(), terms, f, 1.0);
+                check(&format!("two {m}x{k}x{n} at {i}, {j}"), two[i * n + j].into(), terms, f, 1.0);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn queries_keys_and_values() -> Result<(), Error> {
+    for (s, e, h, d) in [(1, 1, 1, 1), (5, 7, 3, 4), (70, 40, 2, 33)] {
+        let f = 3 * h * d;
+        let (x, w) = (values(s * e, 1), values(e * f, 2));
+        let (q, k, v) = qkv(&cpu(&x, [s, e])?, &cpu(&w, [e, f])?, h)?;
+        for (part, got) in [q, k, v].into_iter().enumerate() {
+            assert_eq!(got.shape(), [h, s, d]);
+            for (at, got) in got.to_vec()?.into_iter().enumerate() {
+                let (head, row, column) = (at / (s * d), at / d % s, at % d);
+                let sum =
+                    dot(e, |c| x[row * e + c].into(), |c| w[c * f + part * h * d + head * d + column].into());
+                check(&format!("part {part} at {at}"), got.into(), sum, |x| x, 1.0);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn batches_and_transposed_results() -> Result<(), Error> {
+    for (b, m, k, n) in [(1, 1, 1, 1), (3, 5, 7, 4), (2, 130, 33, 70)] {
+        let (x, y) = (values(b * m * k, 1), values(b * n * k, 2));
+        let got = batched(&cpu(&x, [b, m, k])?, &cpu(&y, [b, n, k])?, 0.5)?;
+        assert_eq!(got.shape(), [n, b, m]);
+        for (at, got) in got.to_vec()?.into_iter().enumerate() {
+            let (j, c, i) = (at / (b * m), at / m % b, at % m);
+            let sum = dot(k, |q| x[(c * m + i) * k + q].into(), |q| y[(c * n + j) * k + q].into());
+            check(&format!("{b}x{m}x{k}x{n} at {at}"), got.into(), sum, |x| 0.5 * x, 0.5);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn strided_and_transposed_operands() -> Result<(), Error> {
+    let (m, k, n) = (37, 29, 70);
+    let (x, w) = (values(k * m, 1), values(n * k * 2, 2));
+    // `x` transposed, every other column of `w` transposed.
+    let xt = cpu(&x, [k, m])?.transpose(0, 1)?;
+    let wt = cpu(&w, [n, 2 * k])?.slice((0..n, 0..k))?.transpose(0, 1)?;
+    let got = matmul(&xt, &wt)?.to_vec()?;
+    for i in 0..m {
+        for j in 0..n {
+            let sum = dot(k, |q| x[q * m + i].into(), |q| w[j * 2 * k + q].into());
+            check(&format!("at {i}, {j}"), got[i * n + j].into(), sum, |x| x, 1.0);
+        }
+    }
+    // A row that repeats: stride 0.
+    let row = cpu(&x[..k], [1, k])?.broadcast_to([m, k])?;
+    let got = matmul(&row, &wt)?.to_vec()?;
+    for i in 0..m {
+        for j in 0..n {
+            let sum = dot(k, |q| x[q].into(), |q| w[j * 2 * k + q].into());
+            check(&format!("row at {i}, {j}"), got[i * n + j].into(), sum, |x| x, 1.0);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn half_precision_accumulates_in_f32() -> Result<(), Error> {
+    let (m, k, n) = (33, 2500, 40);
+    let half = |v: Vec<f32>| -> Vec<f16> { v.into_iter().map(f16::from_f32).collect() };
+    let (x, w, b) = (half(values(m * k, 1)), half(values(k * n, 2)), half(values(n, 3)));
+    let got = linear_gelu_half(&cpu(&x, [m, k])?, &cpu(&w, [k, n])?, &cpu(&b, [n])?)?.to_vec()?;
+    for i in 0..m {
+        for j in 0..n {
+            let mut sum = dot(k, |q| x[i * k + q].to_f64(), |q| w[q * n + j].to_f64());
+            sum.value += b[j].to_f64();
+            let want = gelu(sum.value);
+            // One rounding to f16, and what the sum in f32 may be off.
+            let bound = want.abs() / 2048.0 + 1.2 * ROUNDINGS * EPSILON * sum.magnitude + 1e-7;
+            assert!(
+                (got[i * n + j].to_f64() - want).abs() <= bound,
+                "at {i}, {j}: {} instead of {want}",
+                got[i * n + j]
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn integers_are_exact_and_wrap() -> Result<(), Error> {
+    for (m, k, n) in SIZES {
+        let byte = |seed| -> Vec<i8> {
+            values(1, seed).len();
+            (0..).map(|i: u32| (i.wrapping_mul(seed * 7919 + 13) >> 3) as i8).take(m.max(n) * k).collect()
+        };
+        let (x, w) = (byte(3)[..m * k].to_vec(), byte(5)[..k * n].to_vec());
+        let got = quantised(&cpu(&x, [m, k])?, &cpu(&w, [k, n])?)?.to_vec()?;
+        let wide = |v: &[i8]| -> Vec<i32> { v.iter().map(|&x| i32::from(x) * 16_000_000).collect() };
+        let wrapped = integers(&cpu(&wide(&x), [m, k])?, &cpu(&wide(&w), [k, n])?)?.to_vec()?;
+        for i in 0..m {
+            for j in 0..n {
+                let want: i32 = (0..k).map(|q| i32::from(x[i * k + q]) * i32::from(w[q * n + j])).sum();
+                assert_eq!(got[i * n + j], want, "{m}x{k}x{n} at {i}, {j}");
+                let big = i64::from(want).wrapping_mul(256_000_000_000_000);
+                assert_eq!(wrapped[i * n + j], big.wrapping_add(1), "{m}x{k}x{n} at {i}, {j}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn prologues_are_computed_in_panels() -> Result<(), Error> {
+    for (m, k, n) in SIZES {
+        let q: Vec<i8> = (0..m * k).map(|i| (i * 37 % 251) as u8 as i8).collect();
+        let (s, w) = (values(m, 1), values(k * n, 2).into_iter().map(bf16::from_f32).collect::<Vec<_>>());
+        let got = dequantised(&cpu(&q, [m, k])?, &cpu(&s, [m])?, &cpu(&w, [k, n])?, 0.01)?.to_vec()?;
+        for i in 0..m {
+            for j in 0..n {
+                let sum = dot(k, |c| f64::from(q[i * k + c]) * f64::from(s[i]), |c| w[c * n + j].to_f64());
+                let exact = (sum.value * 0.01).clamp(-128.0, 127.0);
+                // Rounding to a whole number decides by less than the bound only near a half.
+                assert!(
+                    (f64::from(got[i * n + j]) - exact).abs() <= 0.5 + 1e-4 * (1.0 + sum.magnitude * 0.01),
+                    "{m}x{k}x{n} at {i}, {j}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn doubles_grams_and_vectors() -> Result<(), Error> {
+    for (m, k, n) in SIZES {
+        let wide = |v: Vec<f32>| -> Vec<f64> { v.into_iter().map(|x| f64::from(x) / 3.0).collect() };
+        let (x, w) = (wide(values(m * k, 1)), wide(values(k * n, 2)));
+        let got = doubles(&cpu(&x, [m, k])?, &cpu(&w, [n, k])?)?.to_vec()?;
+        for i in 0..m {
+            for j in 0..n {
+                let sum = dot(k, |q| x[i * k + q], |q| w[j * k + q]);
+                assert!(
+                    (got[i * n + j] - sum.value).abs() <= 2.0 * k as f64 * f64::EPSILON * sum.magnitude,
+                    "{m}x{k}x{n} at {i}, {j}"
+                );
+            }
+        }
+        let x = values(m * k, 3);
+        let got = gram(&cpu(&x, [m, k])?)?.to_vec()?;
+        for i in 0..k {
+            for j in 0..k {
+                let sum = dot(m, |q| x[q * k + i].into(), |q| x[q * k + j].into());
+                check(&format!("gram of {m}x{k} at {i}, {j}"), got[i * k + j].into(), sum, |x| x, 1.0);
+            }
+        }
+        let v = values(k, 4);
+        let got = matvec(&cpu(&x, [m, k])?, &cpu(&v, [k])?)?.to_vec()?;
+        for i in 0..m {
+            let sum = dot(k, |q| x[i * k + q].into(), |q| v[q].into());
+            check(&format!("vector {m}x{k} at {i}"), got[i].into(), sum, |x| 2.0 * x, 2.0);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn split_axes_layers_and_gathers() -> Result<(), Error> {
+    let (s, h, d, e) = (17, 3, 5, 40);
+    let (x, w) = (values(s * h * d, 1), values(h * d * e, 2));
+    let got = projected(&cpu(&x, [s, h * d])?, &cpu(&w, [h, d, e])?)?.to_vec()?;
+    for (at, got) in got.into_iter().enumerate() {
+        let sum = dot(h * d, |q| x[at / e * h * d + q].into(), |q| w[q * e + at % e].into());
+        check(&format!("projected at {at}"), got.into(), sum, |x| x, 1.0);
+    }
+    let (m, k, n, p) = (20, 30, 50, 10);
+    let (x, w, v) = (values(m * k, 1), values(k * n, 2), values(n * p, 3));
+    let got = mlp(&cpu(&x, [m, k])?, &cpu(&w, [k, n])?, &cpu(&v, [n, p])?)?.to_vec()?;
+    for i in 0..m {
+        let hidden: Vec<Sum> =
+            (0..n).map(|j| dot(k, |q| x[i * k + q].into(), |q| w[q * n + j].into())).collect();
+        for j in 0..p {
+            let mut sum = dot(n, |q| gelu(hidden[q].value), |q| v[q * p + j].into());
+            sum.magnitude += hidden
+                .iter()
+                .enumerate()
+                .map(|(q, h)| 1.2 * h.magnitude * f64::from(v[q * p + j]).abs())
+                .sum::<f64>();
+            check(
+                &format!("mlp at {i}, {j}"),
+                got[i * p + j].into(),
+                sum,
+                |y| y + f64::from(x[i * k + j]),
+                1.0,
+            );
+        }
+    }
+    let (v, e, k) = (11, 8, 33);
+    let (table, w) = (values(v * e, 1), values(e * k, 2));
+    let ids: Vec<i64> = vec![10, 0, 3, 3, 7];
+    let got = embedded(&cpu(&table, [v, e])?, &cpu(&ids, [5])?, &cpu(&w, [e, k])?)?.to_vec()?;
+    for (at, got) in got.into_iter().enumerate() {
+        let row = ids[at / k] as usize;
+        let sum = dot(e, |q| table[row * e + q].into(), |q| w[q * k + at % k].into());
+        check(&format!("embedded at {at}"), got.into(), sum, |x| x, 1.0);
+    }
+    let error = embedded(&cpu(&table, [v, e])?, &cpu(&[0, 11], [2])?, &cpu(&w, [e, k])?)
+        .expect_err("11 is out of range");
+    assert!(error.to_string().contains("11"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn the_same_bits_every_time() -> Result<(), Error> {
+    let (m, k, n) = (300, 1500, 600);
+    let (x, w, b) =
+        (cpu(&values(m * k, 1), [m, k])?, cpu(&values(k * n, 2), [k, n])?, cpu(&values(n, 3), [n])?);
+    let first = linear_gelu(&x, &w, &b)?.to_vec()?;
+    for _ in 0..5 {
+        assert_eq!(linear_gelu(&x, &w, &b)?.to_vec()?, first);
+    }
+    Ok(())
+}
+
+#[test]
+fn special_values_pass_through() -> Result<(), Error> {
+    let x = cpu(&[1.0, f32::NAN, f32::INFINITY, 1.0, 0.0, 1.0], [3, 2])?;
+    let got = matmul(&x, &cpu(&[1.0, 2.0, 3.0, 0.0], [2, 2])?)?.to_vec()?;
+    assert!(got[0].is_nan() && got[1].is_nan());
+    assert_eq!(got[2..4], [f32::INFINITY, f32::INFINITY]);
+    assert_eq!(got[4..], [3.0, 0.0]);
+    Ok(())
+}
+
+#[test]
+fn kernels_verify_themselves() -> Result<(), Error> {
+    matmul::verify().run()?;
+    linear_gelu::verify().run()?;
+    linear_gelu_half::verify().run()?;
+    gated::verify().run()?;
+    qkv::verify().run()?;
+    batched::verify().run()?;
+    quantised::verify().run()?;
+    integers::verify().run()?;
+    doubles::verify().run()?;
+    matvec::verify().run()?;
+    both_vectors::verify().run()?;
+    mlp::verify().run()?;
+    Ok(())
+}
