@@ -1,16 +1,16 @@
 //! Fused kernels written inline in Rust.
 
 pub use fuse_runtime::convert::{F8E4M3, F8E5M2};
-pub use fuse_runtime::{Device, Element, Error, Tensor, Verify};
+pub use fuse_runtime::{Device, Element, Error, Graph, Tensor, Verify};
 pub use fuse_runtime::{bf16, f16};
 pub use fuse_runtime::{error, tensor, verify};
 
-pub use fuse_runtime::{Plan, Program};
+pub use fuse_runtime::{CudaSource, CudaUnavailable, Plan, Program};
 
 /// A block of kernels, with the ops, composites, combiners and constants that they use.
 ///
 /// Each `#[kernel] fn` becomes a function of its name and a struct of its name that carries `into` (the call that writes
-/// to given tensors), `plan`, `program` and `verify`. Each `#[op] fn` stays a function. The block stands at module level
+/// to given tensors), `plan`, `program`, `cuda_source` and `verify`. Each `#[op] fn` stays a function. The block stands at module level
 /// or in a function's body.
 ///
 /// ```

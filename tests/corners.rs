@@ -1,9 +1,12 @@
 //! Corners of the language: what is most, least, or seldom written.
 
-use fuse::{Device, Error, Tensor, fuse};
+#[path = "support/devices.rs"]
+mod devices;
+use devices::{device, on_every_device};
+use fuse::{Error, Tensor, fuse};
 
 fn cpu<T: fuse::Element, const R: usize>(data: Vec<T>, shape: [usize; R]) -> Result<Tensor<T, R>, Error> {
-    Tensor::from_vec(data, shape, &Device::cpu())
+    Tensor::from_vec(data, shape, &device())
 }
 
 fuse! {
@@ -274,8 +277,17 @@ fn a_chain_of_functions_inside_of_an_op_is_that_of_the_body() -> Result<(), Erro
 fn extents_beside_an_empty_axis_must_multiply_too() -> Result<(), Error> {
     // As in NumPy: strides are products of extents.
     for shape in [[usize::MAX, 2, 0], [0, 1 << 40, 1 << 40], [1 << 62, 0, 4]] {
-        assert!(matches!(Tensor::<f32, 3>::zeros(shape, &Device::cpu()), Err(Error::TooLarge { .. })));
+        assert!(matches!(Tensor::<f32, 3>::zeros(shape, &device()), Err(Error::TooLarge { .. })));
     }
-    assert!(Tensor::<f32, 3>::zeros([1 << 30, 0, 1 << 20], &Device::cpu())?.to_vec()?.is_empty());
+    assert!(Tensor::<f32, 3>::zeros([1 << 30, 0, 1 << 20], &device())?.to_vec()?.is_empty());
     Ok(())
 }
+
+on_every_device!(
+    a_kernel_with_thirty_two_results,
+    shifts_take_counts_of_any_integer_type,
+    products_and_running_sums_stay_within_their_bounds,
+    what_a_branch_asks_of_sizes_is_asked_where_it_is_taken,
+    two_parts_of_a_cache_are_stored_alone,
+    a_chain_of_functions_inside_of_an_op_is_that_of_the_body,
+);

@@ -4,7 +4,10 @@
 //! evaluator bit for bit, so these tests only choose kernels and sizes. What a verification does not vary, the memory
 //! layout of arguments and the number of threads, is compared here: the bits may depend on neither.
 
-use fuse::{Device, Error, Tensor, fuse};
+#[path = "support/devices.rs"]
+mod devices;
+use devices::{device, on_every_device};
+use fuse::{Error, Tensor, fuse};
 
 fuse! {
     #[kernel]
@@ -148,7 +151,7 @@ verify_at_edges! {
 
 #[test]
 fn numbers_are_copied() -> Result<(), Error> {
-    let device = Device::cpu();
+    let device = device();
     for flag in [true, false] {
         let (x, y) = copies_of_numbers(&Tensor::scalar(flag, &device)?, &Tensor::scalar(1.5, &device)?)?;
         assert_eq!((x.item()?, y.item()?), (flag, 1.5));
@@ -160,13 +163,13 @@ fn numbers_are_copied() -> Result<(), Error> {
 fn numbers<const R: usize>(shape: [usize; R]) -> Result<Tensor<f32, R>, Error> {
     let count: usize = shape.iter().product();
     let data = (0..count).map(|k| ((k * 7919) % 1009) as f32 / 97.0 - 5.0).collect();
-    Tensor::from_vec(data, shape, &Device::cpu())
+    Tensor::from_vec(data, shape, &device())
 }
 
 /// The same elements as a matrix of row-major memory, but laid out otherwise: transposed, with gaps between the rows, and
 /// every second element of a larger one.
 fn other_layouts(x: &Tensor<f32, 2>) -> Result<Vec<Tensor<f32, 2>>, Error> {
-    let ([m, n], data, device) = (x.shape(), x.to_vec()?, Device::cpu());
+    let ([m, n], data, device) = (x.shape(), x.to_vec()?, device());
     let element = |i: usize, j: usize| if i < m && j < n { data[i * n + j] } else { -77.0 };
     let fill = |rows: usize, columns: usize, of: &dyn Fn(usize, usize) -> f32| {
         let all = (0..rows * columns).map(|k| of(k / columns.max(1), k % columns.max(1))).collect();
@@ -238,7 +241,7 @@ fuse! {
 
 #[test]
 fn kernels_of_rank_zero_store_what_they_load() -> Result<(), Error> {
-    let device = Device::cpu();
+    let device = device();
     let (p, q) = (Tensor::scalar(true, &device)?, Tensor::scalar(3.5, &device)?);
     let (same, number, twice) = pass_through(&p, &q)?;
     assert_eq!((same.item()?, number.item()?, twice.item()?), (true, 3.5, 8.0));
@@ -247,7 +250,7 @@ fn kernels_of_rank_zero_store_what_they_load() -> Result<(), Error> {
 
 #[test]
 fn kernels_without_axes() -> Result<(), Error> {
-    let device = Device::cpu();
+    let device = device();
     let mut count = Tensor::scalar(i64::MAX, &device)?;
     let (scaled, s, half) = without_axes(&Tensor::scalar(3.0, &device)?, &mut count, 0.5)?;
     assert_eq!((scaled.item()?, s.item()?, half.item()?.to_f32()), (2.5, 0.5, 3.0));
@@ -280,7 +283,7 @@ fuse! {
 fn infinities_of_f8e5m2_stay_where_no_cast_is_written() -> Result<(), Error> {
     let bits: Vec<u8> = (0..=255).collect();
     let data: Vec<fuse::F8E5M2> = bits.iter().map(|&b| fuse::F8E5M2::from_bits(b)).collect();
-    let (same, reversed) = unchanged(&Tensor::from_vec(data, [256], &Device::cpu())?)?;
+    let (same, reversed) = unchanged(&Tensor::from_vec(data, [256], &device())?)?;
     // Of the NaNs only the kind is kept.
     let class = |b: u8| if b & 0x7f > 0x7c { 0x7f } else { b };
     let got = |x: Tensor<fuse::F8E5M2, 1>| -> Result<Vec<u8>, Error> {
@@ -290,3 +293,12 @@ fn infinities_of_f8e5m2_stay_where_no_cast_is_written() -> Result<(), Error> {
     assert_eq!(got(reversed)?, bits.iter().rev().map(|&b| class(b)).collect::<Vec<_>>());
     Ok(())
 }
+
+on_every_device!(
+    numbers_are_copied,
+    results_do_not_depend_on_the_layout_of_arguments,
+    kernels_of_rank_zero_store_what_they_load,
+    kernels_without_axes,
+    sums_over_several_axes_of_nothing,
+    infinities_of_f8e5m2_stay_where_no_cast_is_written,
+);

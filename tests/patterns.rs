@@ -1,10 +1,13 @@
 //! Every fusion pattern twice: that it fires (a golden plan with its launch count and bytes) and that it is right
 //! (numbers against plain f64 loops that share nothing with the compiler).
 
+#[path = "support/devices.rs"]
+mod devices;
 #[path = "support/golden.rs"]
 mod golden;
 
-use fuse::{Device, Error, Tensor, fuse};
+use devices::{device, on_every_device};
+use fuse::{Error, Tensor, fuse};
 
 fuse! {
     /// sigmoid, multiply, add.
@@ -142,7 +145,7 @@ fn values(n: usize, seed: u32) -> Vec<f32> {
 fn tensor<const R: usize>(shape: [usize; R], seed: u32) -> Result<(Tensor<f32, R>, Vec<f64>), Error> {
     let data = values(shape.iter().product(), seed);
     let wide = data.iter().map(|&x| x as f64).collect();
-    Ok((Tensor::from_vec(data, shape, &Device::cpu())?, wide))
+    Ok((Tensor::from_vec(data, shape, &device())?, wide))
 }
 
 /// Asserts that every element is within `tolerance` of the reference, relative to values of about one.
@@ -309,7 +312,7 @@ fn softmax_is_right_over_inner_outer_and_two_axes() -> Result<(), Error> {
 fn requantise_is_right() -> Result<(), Error> {
     let q: Vec<i8> = (0..M * N).map(|i| (i * 37 % 256) as u8 as i8).collect();
     let ((s, sw), (a, aw), (b, bw)) = (tensor([N], 1)?, tensor([N], 2)?, tensor([N], 3)?);
-    let got = requantise(&Tensor::from_vec(q.clone(), [M, N], &Device::cpu())?, &s, &a, &b)?.to_vec()?;
+    let got = requantise(&Tensor::from_vec(q.clone(), [M, N], &device())?, &s, &a, &b)?.to_vec()?;
     for (i, got) in got.into_iter().enumerate() {
         let n = i % N;
         // Each step in f32, as the language rounds; the last rounding is the only one that shows.
@@ -344,3 +347,14 @@ fn values_stored_for_two_consumers_are_right() -> Result<(), Error> {
     assert_near(&a, &yw.iter().enumerate().map(|(i, y)| y * e[i / 9]).collect::<Vec<_>>(), 1e-5)?;
     assert_near(&b, &e.iter().map(|e| e + 1.0).collect::<Vec<_>>(), 1e-5)
 }
+
+on_every_device!(
+    elementwise_chains_are_right,
+    gelu_dropout_residual_is_right,
+    siblings_are_right,
+    norms_are_right,
+    softmax_is_right_over_inner_outer_and_two_axes,
+    requantise_is_right,
+    reductions_are_right,
+    values_stored_for_two_consumers_are_right,
+);

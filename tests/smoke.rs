@@ -1,7 +1,10 @@
 //! Kernels from end to end: what a user writes, and the numbers that come out.
 
+#[path = "support/devices.rs"]
+mod devices;
 use approx::{assert_abs_diff_eq, assert_relative_eq};
-use fuse::{Device, Error, Tensor, bf16, f16, fuse};
+use devices::{device, on_every_device};
+use fuse::{Error, Tensor, bf16, f16, fuse};
 
 fuse! {
     /// The exact Gelu.
@@ -61,8 +64,8 @@ fuse! {
     fn divide<N>(a: Tensor<i32, N>, b: Tensor<i32, N>) -> Tensor<i32, N> { a / b }
 }
 
-fn cpu() -> Device {
-    Device::cpu()
+fn cpu() -> fuse::Device {
+    device()
 }
 
 fn ramp<const R: usize>(shape: [usize; R]) -> Result<Tensor<f32, R>, Error> {
@@ -247,3 +250,17 @@ fn blocks_in_macro_rules() -> Result<(), Error> {
     assert_eq!((scaled.to_vec()?, counted.to_vec()?), (vec![14, 21], vec![5, 6]));
     Ok(())
 }
+
+on_every_device!(
+    an_elementwise_kernel,
+    views_are_arguments_and_results_are_laid_out_as_declared,
+    layer_norm,
+    softmax_of_every_instance,
+    mutable_arguments,
+    several_results_and_given_tensors,
+    scalars_and_axes,
+    empty_tensors,
+    kernels_in_a_function,
+    threads_share_a_kernel,
+    blocks_in_macro_rules,
+);

@@ -1,7 +1,7 @@
 //! Expansion: what the user's crate gets for each kernel.
 //!
 //! A kernel becomes a function and a braced struct of the same name that nobody can construct, which carries `into`,
-//! `plan`, `program` and `verify`. Both live in different namespaces, and, unlike a module, a struct may stand in a
+//! `plan`, `program`, `cuda_source` and `verify`. Both live in different namespaces, and, unlike a module, a struct may stand in a
 //! function's body and in a doctest. The compiled loops and the program's bytes lie inside one hidden method.
 //!
 //! ```text

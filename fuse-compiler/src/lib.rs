@@ -16,6 +16,8 @@ pub mod lower;
 
 pub mod planning;
 
+mod emit_cuda;
+
 pub mod emit_rust;
 pub mod expand;
 

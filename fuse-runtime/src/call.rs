@@ -12,14 +12,22 @@ mod argument;
 mod borrow;
 mod memory;
 mod outputs;
+pub(crate) mod place;
 
 pub use argument::Arg;
 pub use outputs::Outputs;
 
+pub(crate) use borrow::borrow_all;
+
 use crate::cpu::{Bindings, Buffer, CpuFault, CpuProgram, GroupFns};
+use crate::cuda::{self, CudaKernels};
+use crate::device::{Device, Kind};
 use crate::error::{Error, Fault, FaultKind};
+use crate::graph;
+use crate::lowered::{BoundCall, LoweredPrograms, Place};
 use crate::plan::Plan;
-use crate::tensor::element_count;
+use crate::simulator;
+use crate::tensor::{Storage, element_count};
 use argument::ArgKind;
 use borrow::Borrows;
 use fuse_ir::bind::bind_extents;
@@ -29,19 +37,40 @@ use fuse_ir::id::AxisId;
 use fuse_ir::index_map::IndexExpr;
 use fuse_ir::program::Program;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A kernel as it stands in the user's binary.
 pub struct CompiledKernel {
     program: &'static [u8],
     groups: &'static [GroupFns],
-    loaded: OnceLock<Result<Loaded, Error>>,
+    sources: &'static [CudaSource],
+    loaded: OnceLock<Result<Arc<Loaded>, Error>>,
+}
+
+/// A launch of a plan, or a part of one, as CUDA C++. See `cuda_source` of a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CudaSource {
+    /// Which launch of the plan.
+    pub launch: usize,
+    /// Which of the kernels that run one after the other for that launch; most launches are one kernel.
+    pub step: usize,
+    /// Which of the variants of that kernel: of those whose requirements hold for a call, the first is launched.
+    pub variant: usize,
+    /// The text, which needs no header.
+    pub text: &'static str,
 }
 
 /// A kernel that was decoded.
 pub(crate) struct Loaded {
     pub(crate) plan: Plan,
-    pub(crate) cpu: CpuProgram,
+    /// `None` for a program that was planned at run time, of which there are no loops.
+    pub(crate) cpu: Option<CpuProgram>,
+    /// For devices other than the CPU, made when one is first used.
+    pub(crate) lowered: LoweredPrograms,
+    /// For GPUs, likewise.
+    pub(crate) cuda: CudaKernels,
+    /// The texts that the binary carries.
+    pub(crate) sources: &'static [CudaSource],
     /// The components of the result, in order.
     results: Vec<ResultInfo>,
 }
@@ -56,14 +85,24 @@ struct ResultInfo {
 const INLINE: usize = 12;
 
 impl CompiledKernel {
-    /// A kernel of these bytes, which [`Program::to_bytes`] gave, and the loops of its groups, in order.
-    pub const fn new(program: &'static [u8], groups: &'static [GroupFns]) -> Self {
-        CompiledKernel { program, groups, loaded: OnceLock::new() }
+    /// A kernel of these bytes, which [`Program::to_bytes`] gave, the loops of its groups, in order, and its texts for CUDA.
+    pub const fn new(
+        program: &'static [u8],
+        groups: &'static [GroupFns],
+        sources: &'static [CudaSource],
+    ) -> Self {
+        CompiledKernel { program, groups, sources, loaded: OnceLock::new() }
+    }
+
+    /// The launches as CUDA C++.
+    pub fn cuda_source(&self) -> &'static [CudaSource] {
+        self.sources
     }
 
     /// The kernel, decoded.
-    pub(crate) fn load(&self) -> Result<&Loaded, Error> {
-        self.loaded.get_or_init(|| decode(self.program, self.groups)).as_ref().map_err(Error::clone)
+    pub(crate) fn load(&self) -> Result<&Arc<Loaded>, Error> {
+        let decode = || decode(self.program, self.groups, self.sources).map(Arc::new);
+        self.loaded.get_or_init(decode).as_ref().map_err(Error::clone)
     }
 
     /// The program: interface, graph and plan.
@@ -94,12 +133,13 @@ impl CompiledKernel {
     pub fn call<O: Outputs>(&self, args: &[Arg<'_>]) -> Result<O, Error> {
         let loaded = self.load()?;
         let extents = bind_arguments(loaded, args)?;
-        let mut shapes = outputs::ResultShapes::new(loaded, &extents);
+        let device = place::find_device(loaded, args, &[])?;
+        let mut shapes = outputs::ResultShapes::new(loaded, &extents, &device);
         let outputs = O::allocate(&mut shapes)?;
         shapes.finish()?;
         with_list(loaded.results.len(), Arg::NOTHING, |results| {
             outputs.fill_arguments(results);
-            run(loaded, &extents, args, results, true)
+            run(loaded, &device, &extents, args, results, true)
         })?;
         Ok(outputs)
     }
@@ -112,7 +152,8 @@ impl CompiledKernel {
         let loaded = self.load()?;
         let extents = bind_arguments(loaded, args)?;
         check_result_shapes(loaded, &extents, results)?;
-        run(loaded, &extents, args, results, false)
+        let device = place::find_device(loaded, args, results)?;
+        run(loaded, &device, &extents, args, results, false)
     }
 }
 
@@ -135,27 +176,49 @@ impl Loaded {
         Error::Version { kernel: self.kernel().name.clone() }
     }
 
+    /// What the user calls an argument: by its parameter, or a tensor for results, which come after them, by its number.
+    pub(crate) fn argument_name(&self, k: usize) -> String {
+        let params = &self.kernel().params;
+        params.get(k).map_or_else(|| self.result_name(k - params.len()), |param| param.name.clone())
+    }
+
     /// What the user calls the component of the result of that number.
     fn result_name(&self, index: usize) -> String {
         if self.results.len() == 1 { "result".to_owned() } else { format!("result{index}") }
     }
 }
 
-fn decode(bytes: &[u8], groups: &[GroupFns]) -> Result<Loaded, Error> {
+fn decode(bytes: &[u8], groups: &[GroupFns], sources: &'static [CudaSource]) -> Result<Loaded, Error> {
     let program = Program::from_bytes(bytes).map_err(|_| Error::Version { kernel: String::new() })?;
     let kernel = &program.kernel;
     let version = || Error::Version { kernel: kernel.name.clone() };
     let cpu = CpuProgram::prepare(&program, groups).map_err(|_| version())?;
-    let mut results = Vec::new();
-    for output in &kernel.outputs {
-        if let OutputTarget::Result { index, axes } = &output.target {
-            if *index as usize != results.len() {
-                return Err(version());
+    Loaded::new(program, Some(cpu), sources)
+}
+
+impl Loaded {
+    /// A kernel with the components of its result found.
+    ///
+    /// # Errors
+    /// If they are not numbered in order.
+    pub(crate) fn new(
+        program: Program,
+        cpu: Option<CpuProgram>,
+        sources: &'static [CudaSource],
+    ) -> Result<Loaded, Error> {
+        let kernel = &program.kernel;
+        let mut results = Vec::new();
+        for output in &kernel.outputs {
+            if let OutputTarget::Result { index, axes } = &output.target {
+                if *index as usize != results.len() {
+                    return Err(Error::Version { kernel: kernel.name.clone() });
+                }
+                results.push(ResultInfo { dtype: kernel.node(output.value).ty.dtype, axes: axes.clone() });
             }
-            results.push(ResultInfo { dtype: kernel.node(output.value).ty.dtype, axes: axes.clone() });
         }
+        let (lowered, cuda) = (LoweredPrograms::default(), CudaKernels::default());
+        Ok(Loaded { plan: Plan::new(program), cpu, lowered, cuda, sources, results })
     }
-    Ok(Loaded { plan: Plan::new(program), cpu, results })
 }
 
 /// Gives `f` a list of `n` times `fill`: on the stack, unless it is long.
@@ -222,16 +285,55 @@ fn check_result_shapes(loaded: &Loaded, extents: &[i64], results: &[Arg<'_>]) ->
 }
 
 /// Runs the launches. `fresh` results are not visible to anyone else, and contiguous.
-fn run(
-    loaded: &Loaded,
+pub(crate) fn run(
+    loaded: &Arc<Loaded>,
+    device: &Device,
     extents: &[i64],
     args: &[Arg<'_>],
     results: &[Arg<'_>],
     fresh: bool,
 ) -> Result<(), Error> {
     let _borrows = Borrows::take(loaded, args, if fresh { &[] } else { results })?;
+    let temps = memory::Temps::allocate(loaded, extents, results, device)?;
+    match &device.kind {
+        Kind::Cpu => run_on_cpu(loaded, extents, args, results, &temps),
+        Kind::Simulator => with_bound_call(loaded, extents, args, results, &temps, |call| {
+            simulator::run(loaded, call, &place::regions(args, results, &temps, fresh))
+        }),
+        Kind::Cuda(stream) => with_bound_call(loaded, extents, args, results, &temps, |call| {
+            // SAFETY: shapes fit the program's interface and its checks hold, so that all accesses are within the views,
+            // which are of this stream. Their states are taken while the launches are queued; what touches them later is
+            // queued after. Results are new or do not overlap any argument.
+            unsafe { cuda::run(loaded, &stream.0, call) }
+        }),
+    }?;
+    graph::record(loaded, device, extents, args, results, fresh);
+    Ok(())
+}
+
+/// Gives `f` the call as lowered kernels see it, with intermediate buffers of its own, which come back.
+pub(crate) fn with_temps(
+    loaded: &Loaded,
+    device: &Device,
+    extents: &[i64],
+    args: &[Arg<'_>],
+    results: &[Arg<'_>],
+    f: impl FnOnce(&BoundCall<'_>) -> Result<(), Error>,
+) -> Result<Vec<Storage>, Error> {
+    let temps = memory::Temps::allocate(loaded, extents, results, device)?;
+    with_bound_call(loaded, extents, args, results, &temps, f)?;
+    Ok(temps.into_storages())
+}
+
+fn run_on_cpu(
+    loaded: &Loaded,
+    extents: &[i64],
+    args: &[Arg<'_>],
+    results: &[Arg<'_>],
+    temps: &memory::Temps,
+) -> Result<(), Error> {
+    let Some(cpu) = &loaded.cpu else { return Err(loaded.version_error()) };
     let nothing = Buffer { data: std::ptr::null_mut(), strides: &[] };
-    let temps = memory::Temps::allocate(loaded, extents, results)?;
     let fault = with_list(args.len(), nothing, |params| {
         with_list(results.len(), nothing, |result_buffers| {
             for (buffer, arg) in params.iter_mut().zip(args) {
@@ -246,7 +348,7 @@ fn run(
                 // SAFETY: shapes fit the program's interface and its checks hold, so that all accesses are within the
                 // views. The states of all storages are taken for as long as the launches run; results are new or do
                 // not overlap any argument. Elements of arguments are initialised, as those of all tensors are.
-                unsafe { loaded.cpu.run(&bindings) }
+                unsafe { cpu.run(&bindings) }
             })
         })
     });
@@ -254,6 +356,37 @@ fn run(
         None => Ok(()),
         Some(fault) => Err(Error::Fault(Box::new(describe_fault(loaded.kernel(), &fault)))),
     }
+}
+
+/// Gives `f` the call as lowered kernels see it.
+fn with_bound_call<R>(
+    loaded: &Loaded,
+    extents: &[i64],
+    args: &[Arg<'_>],
+    results: &[Arg<'_>],
+    temps: &memory::Temps,
+    f: impl FnOnce(&BoundCall<'_>) -> R,
+) -> R {
+    with_list(args.len(), Place::NOWHERE, |params| {
+        with_list(results.len(), Place::NOWHERE, |result_places| {
+            for (place, arg) in params.iter_mut().zip(args) {
+                *place = arg.place().unwrap_or(Place::NOWHERE);
+            }
+            for (place, arg) in result_places.iter_mut().zip(results) {
+                *place = arg.place().unwrap_or(Place::NOWHERE);
+            }
+            with_scalars(args, |scalars| {
+                with_list(scalars.len(), 0, |integers| {
+                    for (integer, scalar) in integers.iter_mut().zip(scalars) {
+                        *integer = scalar.and_then(Value::as_i128).unwrap_or(0) as i64;
+                    }
+                    let (program, results) = (loaded.plan.program(), &*result_places);
+                    let temps = &temps.places();
+                    f(&BoundCall { program, extents, scalars, integers, params, results, temps })
+                })
+            })
+        })
+    })
 }
 
 /// A fault in the user's words.

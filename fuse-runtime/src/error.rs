@@ -110,6 +110,59 @@ pub enum Error {
         /// The axis.
         axis: usize,
     },
+    /// The tensors of a call are on several devices.
+    OtherDevice {
+        /// The kernel.
+        kernel: String,
+        /// The first tensor that is elsewhere.
+        argument: String,
+        /// Where it is.
+        device: String,
+        /// The first tensor of the call.
+        first: String,
+        /// Where that is.
+        expected: String,
+    },
+    /// A launch of a kernel has no lowering for GPUs; it runs on the CPU.
+    NotLowered {
+        /// The kernel.
+        kernel: String,
+        /// Which launch of its plan.
+        launch: usize,
+        /// What cannot be lowered.
+        what: String,
+    },
+    /// The simulator found something wrong with a kernel: a defect of this crate.
+    Simulator(Box<Finding>),
+    /// CUDA cannot be used; the text says what would help.
+    Cuda(crate::cuda::CudaUnavailable),
+    /// A call of the CUDA driver or of NVRTC failed. After most of them a GPU refuses all further work of the process.
+    CudaCall {
+        /// The device.
+        device: String,
+        /// The kernel that was called, if one was; what a call that waits gives is of a kernel before.
+        kernel: Option<String>,
+        /// The function that failed.
+        call: String,
+        /// Its error, e.g. `CUDA_ERROR_ILLEGAL_ADDRESS`.
+        error: String,
+    },
+    /// The CUDA C++ of a kernel does not compile: a defect of this crate.
+    CudaCompile {
+        /// The kernel that the user called.
+        kernel: String,
+        /// The entry of one of its launches.
+        entry: String,
+        /// What the compiler says.
+        log: String,
+    },
+    /// A graph cannot be replayed, since the last tensor with the memory of an argument is gone.
+    Dropped {
+        /// The kernel.
+        kernel: String,
+        /// The argument.
+        argument: String,
+    },
     /// A kernel was expanded by another version of the crate than the one that runs it.
     Version {
         /// The kernel.
@@ -134,6 +187,17 @@ pub struct Fault {
     pub kind: FaultKind,
 }
 
+/// What the simulator found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The kernel that the user called.
+    pub kernel: String,
+    /// The entry that ran, of one of its launches.
+    pub entry: String,
+    /// What is wrong.
+    pub what: String,
+}
+
 /// What happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FaultKind {
@@ -150,11 +214,23 @@ pub enum FaultKind {
     },
 }
 
+impl Finding {
+    pub(crate) fn new(call: &crate::lowered::BoundCall<'_>, entry: &str, what: String) -> Finding {
+        Finding { kernel: call.program.kernel.name.clone(), entry: entry.to_owned(), what }
+    }
+}
+
 impl std::error::Error for Error {}
 
 impl From<Box<BindError>> for Error {
     fn from(error: Box<BindError>) -> Self {
         Error::Sizes(error)
+    }
+}
+
+impl From<crate::cuda::CudaUnavailable> for Error {
+    fn from(unavailable: crate::cuda::CudaUnavailable) -> Self {
+        Error::Cuda(unavailable)
     }
 }
 
@@ -216,6 +292,33 @@ impl fmt::Display for Error {
                 write!(f, "range {start}..{end} is not within axis {axis}, which has {extent}")
             }
             Error::ZeroStep { axis } => write!(f, "a step of 0 along axis {axis}"),
+            Error::OtherDevice { kernel, argument, device, first, expected } => {
+                write!(f, "kernel `{kernel}`: argument `{argument}` is on {device}, ")?;
+                write!(f, "but `{first}` is on {expected}; `to_device` copies")
+            }
+            Error::NotLowered { kernel, launch, what } => {
+                write!(f, "kernel `{kernel}`: launch {launch} runs on the CPU only: {what}")
+            }
+            Error::Simulator(finding) => {
+                let Finding { kernel, entry, what } = finding.as_ref();
+                write!(f, "kernel `{kernel}`: the simulator finds in `{entry}`: {what}")
+            }
+            Error::Cuda(unavailable) => write!(f, "CUDA cannot be used: {unavailable}"),
+            Error::CudaCall { device, kernel, call, error } => {
+                if let Some(kernel) = kernel {
+                    write!(f, "kernel `{kernel}`: ")?;
+                }
+                write!(f, "`{call}` on {device} gives {error}")
+            }
+            Error::CudaCompile { kernel, entry, log } => {
+                write!(f, "kernel `{kernel}`: the CUDA C++ of `{entry}` does not compile:\n{log}")
+            }
+            Error::Dropped { kernel, argument } => {
+                write!(
+                    f,
+                    "kernel `{kernel}`: argument `{argument}` was dropped, and a graph only owns what its calls gave"
+                )
+            }
             Error::Version { kernel } => {
                 write!(
                     f,

@@ -15,11 +15,22 @@ pub mod scalar_ops;
 
 pub mod cpu;
 
+mod lowered;
+
+mod simulator;
+
+mod cuda;
+
+mod graph;
+
 pub mod verify;
 
+pub use call::CudaSource;
+pub use cuda::CudaUnavailable;
 pub use device::Device;
 pub use element::Element;
 pub use error::Error;
+pub use graph::Graph;
 pub use plan::Plan;
 pub use tensor::Tensor;
 pub use verify::Verify;
@@ -30,7 +41,7 @@ pub use half::{bf16, f16};
 /// What generated code names; not for users.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::call::{Arg, CompiledKernel, Outputs};
+    pub use crate::call::{Arg, CompiledKernel, CudaSource, Outputs};
     pub use crate::cpu::order::clamp;
     pub use crate::cpu::tile::{GroupFns, StageFns, Tile};
     pub use crate::cpu::{combine as reduce, integer, order};

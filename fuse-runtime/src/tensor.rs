@@ -7,6 +7,7 @@ mod layout;
 mod pool;
 mod slice;
 mod storage;
+mod transfer;
 
 pub use slice::{AxisRange, SliceRanges};
 
@@ -16,7 +17,6 @@ pub(crate) use storage::{InUse, Storage};
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::Error;
-use elements::{collect_elements, copy_elements};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -65,8 +65,12 @@ impl<T: Element, const R: usize> Tensor<T, R> {
             return Err(Error::ElementCount { shape: shape.to_vec(), found: data.len() });
         }
         let mut tensor = Self::allocate(shape, device)?;
-        // SAFETY: the storage is new, so that nothing else reads it, and has room for as many elements as `data` has.
-        unsafe { tensor.start_mut().copy_from_nonoverlapping(data.as_ptr(), data.len()) };
+        if tensor.storage.is_host() {
+            // SAFETY: the storage is new, so that nothing else reads it, and has room for as many elements as `data` has.
+            unsafe { tensor.start_mut().copy_from_nonoverlapping(data.as_ptr(), data.len()) };
+        } else {
+            tensor.write_elements(data)?;
+        }
         Ok(tensor)
     }
 
@@ -114,6 +118,10 @@ impl<T: Element, const R: usize> Tensor<T, R> {
     pub fn full(value: T, shape: [usize; R], device: &Device) -> Result<Self, Error> {
         let mut tensor = Self::allocate(shape, device)?;
         let (start, count) = (tensor.start_mut(), tensor.len());
+        if !tensor.storage.is_host() {
+            tensor.write_elements(&vec![value; count])?;
+            return Ok(tensor);
+        }
         for k in 0..count {
             // SAFETY: the storage is new, so that nothing else reads it, and has room for `count` elements.
             unsafe { start.add(k).write(value) };
@@ -130,36 +138,38 @@ impl<T: Element, const R: usize> Tensor<T, R> {
     fn with_storage(
         shape: [usize; R],
         device: &Device,
-        allocate: impl FnOnce(usize) -> Result<Storage, Error>,
+        allocate: impl FnOnce(usize, &Device) -> Result<Storage, Error>,
     ) -> Result<Self, Error> {
-        let Device { .. } = device;
         let count =
             element_count(&shape, size_of::<T>()).ok_or_else(|| Error::TooLarge { shape: shape.to_vec() })?;
-        let storage = Arc::new(allocate(count * size_of::<T>())?);
+        let storage = Arc::new(allocate(count * size_of::<T>(), device)?);
         Ok(Tensor { storage, offset: 0, shape, strides: row_major(shape), element: PhantomData })
     }
 
     /// The elements in row-major order.
     ///
     /// # Errors
-    /// If another thread's call writes the memory.
+    /// If another thread's call writes the memory; on a GPU, for which it waits, also the first fault of the kernels since
+    /// the last call that waited.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         let _reading = self.storage.read()?;
-        // SAFETY: the state is taken for reading until the end of this function.
-        Ok(unsafe { collect_elements(self.start(), &self.shape, &self.strides) })
+        let elements = self.read_elements()?;
+        self.storage.check_faults()?;
+        Ok(elements)
     }
 
     /// The only element.
     ///
     /// # Errors
-    /// If there is not exactly one, or another thread's call writes the memory.
+    /// If there is not exactly one, and as [`Tensor::to_vec`].
     pub fn item(&self) -> Result<T, Error> {
         if self.len() != 1 {
             return Err(Error::ElementCount { shape: Vec::new(), found: self.len() });
         }
         let _reading = self.storage.read()?;
-        // SAFETY: the view has an element at its start, and the state is taken for reading.
-        Ok(unsafe { self.start().read() })
+        let element = self.read_element(0)?;
+        self.storage.check_faults()?;
+        Ok(element)
     }
 
     /// Overwrites the elements, in row-major order.
@@ -171,10 +181,7 @@ impl<T: Element, const R: usize> Tensor<T, R> {
             return Err(Error::ElementCount { shape: self.shape.to_vec(), found: data.len() });
         }
         let _writing = self.storage.write()?;
-        // SAFETY: the state is taken for writing, `data` has an element for each position, and cannot be the memory of
-        // a tensor, to which no slice is ever given.
-        unsafe { elements::scatter_elements(data, self.start().cast_mut(), &self.shape, &self.strides) };
-        Ok(())
+        self.write_elements(data)
     }
 
     /// The extent of each axis.
@@ -199,7 +206,7 @@ impl<T: Element, const R: usize> Tensor<T, R> {
 
     /// Where the tensor is.
     pub fn device(&self) -> Device {
-        Device::cpu()
+        self.storage.device().clone()
     }
 
     /// Whether the elements lie in row-major order without gaps.
@@ -326,8 +333,7 @@ impl<T: Element, const R: usize> Tensor<T, R> {
     pub fn to_device(&self, device: &Device) -> Result<Self, Error> {
         let mut copy = Self::allocate(self.shape, device)?;
         let _reading = self.storage.read()?;
-        // SAFETY: the copy is new and has room for every element; this tensor's state is taken for reading.
-        unsafe { copy_elements(self.start(), &self.shape, &self.strides, copy.start_mut()) };
+        self.copy_to(&mut copy)?;
         Ok(copy)
     }
 
@@ -335,10 +341,9 @@ impl<T: Element, const R: usize> Tensor<T, R> {
         Tensor { storage: Arc::clone(&self.storage), offset, shape, strides, element: PhantomData }
     }
 
-    /// The first element. Its memory may be read while the state of the storage is taken for reading.
+    /// The first element. Memory of the host may be read while the state of the storage is taken for reading.
     fn start(&self) -> *const T {
-        // SAFETY: the offset is within the storage, or 0 if that is empty.
-        unsafe { self.storage.start().cast::<T>().as_ptr().add(self.offset) }
+        self.storage.start().cast::<T>().as_ptr().wrapping_add(self.offset)
     }
 
     /// The first element of a tensor that nothing else can see yet.
@@ -347,7 +352,7 @@ impl<T: Element, const R: usize> Tensor<T, R> {
     }
 
     /// What a call sees of the tensor.
-    pub(crate) fn storage(&self) -> &Storage {
+    pub(crate) fn storage(&self) -> &Arc<Storage> {
         &self.storage
     }
 
@@ -380,17 +385,18 @@ impl<T: Element> Tensor<T, 0> {
 /// Copies the elements; the copy is contiguous. Waits while another thread's call writes them.
 ///
 /// # Panics
-/// If there is no memory, as `Vec::clone` aborts then; [`Tensor::to_device`] gives an error.
+/// If there is no memory, as `Vec::clone` aborts then, or a GPU fails; [`Tensor::to_device`] gives an error.
 impl<T: Element, const R: usize> Clone for Tensor<T, R> {
     fn clone(&self) -> Self {
         let _reading = self.storage.read_when_free();
-        let mut copy = match Self::allocate(self.shape, &self.device()) {
+        let copied = Self::allocate(self.shape, self.storage.device()).and_then(|mut copy| {
+            self.copy_to(&mut copy)?;
+            Ok(copy)
+        });
+        match copied {
             Ok(copy) => copy,
             // A broadcast view may have more elements than there is memory.
             Err(error) => panic!("{error}"),
-        };
-        // SAFETY: the copy is new and has room for every element; this tensor's state is taken for reading.
-        unsafe { copy_elements(self.start(), &self.shape, &self.strides, copy.start_mut()) };
-        copy
+        }
     }
 }

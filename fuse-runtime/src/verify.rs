@@ -1,11 +1,12 @@
 //! Verification: a kernel as it was compiled, against an evaluation of its graph that shares nothing with it.
 //!
 //! For each set of sizes, each kind of values and each layout the kernel runs on every instruction set that this
-//! processor has. Its results must be those of the reference, which evaluates the graph node by node: equal bit for bit,
+//! processor has and, where that is not too much, on the simulator. Its results must be those of the reference, which evaluates the graph node by node: equal bit for bit,
 //! but where transcendental functions reach, within what 2 ulp of each can do (`perturb`). Then each node of the
 //! reference is compared with f64 on that node's own inputs, and the laws of the user's reducers are tried on the values
 //! that its reductions take.
 
+mod backend;
 mod buffer;
 mod cases;
 mod compare;
@@ -16,16 +17,19 @@ mod report;
 pub use report::{Failure, Report, Value};
 
 use crate::call::{CompiledKernel, Loaded};
-use crate::cpu::{Bindings, Buffer, InstructionSet};
+use crate::device::Device;
 use crate::error::Error;
+use backend::Backend;
 use buffer::StridedBuffer;
 use cases::{Layout, Sizes, Values};
 use compare::Reference;
 use fuse_ir::eval::{Array, Input, Inputs};
 use fuse_ir::graph::{Kernel, OutputTarget, ParamKind};
 use fuse_ir::id::ParamId;
+use fuse_ir::program::Program;
 use fuse_ir::schedule::BufferRef;
 use laws::Laws;
+use std::sync::Arc;
 
 /// How many positions the longest of the default sizes may have: enough for a reduction of three chunks, and little
 /// enough for the reference, which a debug build of the user's crate compiles without optimisation.
@@ -71,8 +75,8 @@ impl Verify {
         let seeds = if self.seeds.is_empty() { vec![1] } else { self.seeds.clone() };
         let mut report = Report::new(kernel);
         let mut laws = Laws::default();
-        let versions = InstructionSet::available();
-        report.versions = versions.iter().map(ToString::to_string).collect();
+        let backends = Backend::available();
+        report.versions = backends.iter().map(ToString::to_string).collect();
         for size in &sizes {
             for &seed in &seeds {
                 for (values, layout) in [
@@ -87,10 +91,15 @@ impl Verify {
                     };
                     laws.collect(kernel, &inputs)?;
                     let reference = Reference::evaluate(kernel, &inputs)?;
-                    for &version in &versions {
-                        let case = Case { loaded, inputs: &inputs, layout, version };
-                        let got = case.run();
-                        let place = || report::Place::new(kernel, &inputs, version, layout, seed);
+                    for backend in backends.iter().filter(|b| b.takes(&inputs, layout)) {
+                        let got = match backend.run(loaded, &inputs, layout) {
+                            Err(error @ Error::NotLowered { .. }) => {
+                                report.note_not_run(backend, &error);
+                                continue;
+                            }
+                            other => other?,
+                        };
+                        let place = || report::Place::new(kernel, &inputs, backend, layout, seed);
                         reference.compare(kernel, &got, &place, &mut report)?;
                     }
                     if values == Values::Ordinary {
@@ -109,12 +118,33 @@ impl Verify {
     }
 }
 
-/// One run of the compiled kernel.
-struct Case<'a> {
-    loaded: &'a Loaded,
-    inputs: &'a Inputs,
-    layout: Layout,
-    version: InstructionSet,
+/// Runs a program that was planned at run time on devices other than the CPU, and compares what it gives with the
+/// reference: in every layout, where that is not too much. How many runs were compared; none if the reference faults, since
+/// what nothing reads may or may not.
+///
+/// # Errors
+/// At the first difference, or what goes wrong on a device.
+#[doc(hidden)]
+pub fn verify_program(program: Program, inputs: &Inputs, devices: &[Device]) -> Result<usize, Error> {
+    let loaded = Arc::new(Loaded::new(program, None, &[])?);
+    let kernel = loaded.kernel();
+    let reference = Reference::evaluate(kernel, inputs)?;
+    let (mut report, mut runs) = (Report::new(kernel), 0);
+    if reference.faults() {
+        return Ok(0);
+    }
+    for device in devices {
+        let backend = Backend::Device(device.clone());
+        for layout in [Layout::Contiguous, Layout::Transposed, Layout::Padded] {
+            if backend.takes(inputs, layout) {
+                let got = backend.run(&loaded, inputs, layout)?;
+                let place = || report::Place::new(kernel, inputs, &backend, layout, 0);
+                reference.compare(kernel, &got, &place, &mut report)?;
+                runs += 1;
+            }
+        }
+    }
+    Ok(runs)
 }
 
 /// What a run gives.
@@ -124,69 +154,36 @@ struct Got {
     faulted: bool,
 }
 
-impl Case<'_> {
-    fn run(&self) -> Got {
-        let kernel = self.loaded.kernel();
-        // The reference took these inputs, so that they bind.
-        let extents = cases::bind(kernel, self.inputs).unwrap_or_default();
-        let shape = |axes: &[fuse_ir::id::AxisId]| -> Vec<usize> {
-            axes.iter().map(|a| extents[a.index()] as usize).collect()
-        };
-        let mut params: Vec<Option<StridedBuffer>> = self
-            .inputs
-            .0
-            .iter()
-            .map(|input| match input {
-                Input::Tensor(array) => Some(StridedBuffer::from_array(array, self.layout)),
-                Input::Scalar(_) | Input::Axis(_) => None,
-            })
-            .collect();
-        let mut results: Vec<StridedBuffer> = kernel
-            .outputs
-            .iter()
-            .filter_map(|output| match &output.target {
-                OutputTarget::Result { axes, .. } => {
-                    Some(StridedBuffer::zeros(kernel.node(output.value).ty.dtype, &shape(axes), self.layout))
-                }
-                OutputTarget::Param { .. } => None,
-            })
-            .collect();
-        let plan = &self.loaded.plan;
-        let mut temps: Vec<StridedBuffer> = plan
-            .temps
-            .iter()
-            .map(|temp| StridedBuffer::zeros(temp.dtype, &shape(&temp.axes), Layout::Contiguous))
-            .collect();
-        let scalars = cases::scalars_of(self.inputs);
-        let nothing = Buffer { data: std::ptr::null_mut(), strides: &[] };
-        let fault = {
-            let params: Vec<Buffer<'_>> =
-                params.iter_mut().map(|p| p.as_mut().map_or(nothing, StridedBuffer::as_buffer)).collect();
-            let results: Vec<Buffer<'_>> = results.iter_mut().map(StridedBuffer::as_buffer).collect();
-            let temps: Vec<Buffer<'_>> = temps.iter_mut().map(StridedBuffer::as_buffer).collect();
-            let bindings = Bindings {
-                extents: &extents,
-                scalars: &scalars,
-                params: &params,
-                results: &results,
-                temps: &temps,
-            };
-            // SAFETY: the extents are bound and the checks hold; every buffer is owned by this run, has an element for
-            // each position of its axes, and overlaps no other.
-            unsafe { self.loaded.cpu.run_on(self.version, &bindings) }
-        };
-        let mutable = |(k, buffer): (usize, &Option<StridedBuffer>)| match &kernel.params[k].kind {
-            ParamKind::Tensor { mutable: true, .. } => {
-                buffer.as_ref().map(|b| (ParamId::from_index(k), b.to_array()))
-            }
-            ParamKind::Tensor { .. } | ParamKind::Scalar { .. } | ParamKind::Axis { .. } => None,
-        };
-        Got {
-            results: results.iter().map(StridedBuffer::to_array).collect(),
-            params: params.iter().enumerate().filter_map(mutable).collect(),
-            faulted: fault.is_some(),
+/// The tensors of the parameters; `None` for scalars.
+fn param_buffers(inputs: &Inputs, layout: Layout) -> Vec<Option<StridedBuffer>> {
+    let buffer = |input: &Input| match input {
+        Input::Tensor(array) => Some(StridedBuffer::from_array(array, layout)),
+        Input::Scalar(_) | Input::Axis(_) => None,
+    };
+    inputs.0.iter().map(buffer).collect()
+}
+
+/// Tensors for the results.
+fn output_buffers(kernel: &Kernel, extents: &[i64], layout: Layout) -> Vec<StridedBuffer> {
+    let buffer = |output: &fuse_ir::graph::Output| match &output.target {
+        OutputTarget::Result { axes, .. } => {
+            let shape: Vec<usize> = axes.iter().map(|a| extents[a.index()] as usize).collect();
+            Some(StridedBuffer::zeros(kernel.node(output.value).ty.dtype, &shape, layout))
         }
-    }
+        OutputTarget::Param { .. } => None,
+    };
+    kernel.outputs.iter().filter_map(buffer).collect()
+}
+
+/// What the `&mut` parameters hold.
+fn mutable_params(kernel: &Kernel, params: &[Option<StridedBuffer>]) -> Vec<(ParamId, Array)> {
+    let mutable = |(k, buffer): (usize, &Option<StridedBuffer>)| match &kernel.params[k].kind {
+        ParamKind::Tensor { mutable: true, .. } => {
+            buffer.as_ref().map(|b| (ParamId::from_index(k), b.to_array()))
+        }
+        ParamKind::Tensor { .. } | ParamKind::Scalar { .. } | ParamKind::Axis { .. } => None,
+    };
+    params.iter().enumerate().filter_map(mutable).collect()
 }
 
 /// The name of an output, for messages.

@@ -5,6 +5,7 @@ mod bless;
 mod build_cost;
 mod cuda_toolchain;
 mod cuda_values;
+mod gpu_check;
 mod nvrtc;
 mod ptxas;
 mod suite;
@@ -21,6 +22,7 @@ tasks:
   build-cost                               what the macro costs a user's build: seconds, crates, bytes of code
   cuda-toolchain                           puts NVIDIA's compiler under `target`, from PyPI; needs python3
   cuda-values                              printed operations against the reference, on an emulator of PTX
+  gpu-check [FOLDER]                       tests and a bench for a machine with a GPU and without Rust, as programs
   ptxas [NAME…]                            what that compiler makes of the printed kernels of tests and benches, as JSON
                                            lines; names choose kernels by their start
   ulp [--stride N] [--threads N] [NAME…]   the error of every f32 function of the runtime over all inputs
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Some("build-cost") => build_cost::run(),
         Some("cuda-toolchain") => cuda_toolchain::run(),
         Some("cuda-values") => cuda_values::run(),
+        Some("gpu-check") => gpu_check::run(&rest),
         Some("ptxas") => ptxas::run(&rest),
         Some("ulp") => ulp::run(&rest),
         Some("vectors") => vectors::run(),

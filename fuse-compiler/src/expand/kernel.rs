@@ -2,6 +2,7 @@
 
 use super::docs;
 use super::signature::{Signature, dtype_type, unraw};
+use crate::emit_cuda::emit_cuda_sources;
 use crate::emit_rust::{emit_functions, emit_group};
 use crate::planning::PlannedKernel;
 use crate::syntax::TensorFn;
@@ -44,11 +45,12 @@ fn expand_program(facade: &TokenStream, instance: &PlannedKernel) -> TokenStream
     let tables = groups.iter().map(|group| &group.functions);
     // Ids and lengths of a plan always fit the encoding.
     let bytes = Literal::byte_string(&instance.program.to_bytes().unwrap_or_default());
+    let sources = emit_cuda_sources(facade, &instance.program);
     quote!({
         #functions
         #(#items)*
         static KERNEL: #facade::__private::CompiledKernel =
-            #facade::__private::CompiledKernel::new(#bytes, &[#(#tables),*]);
+            #facade::__private::CompiledKernel::new(#bytes, &[#(#tables),*], #sources);
         &KERNEL
     })
 }
@@ -132,6 +134,11 @@ pub(super) fn expand_interface(
             /// The program: interface, graph and plan.
             #vis fn program #generics () -> &'static #facade::Program {
                 Self::__kernel #turbofish ().program()
+            }
+
+            /// The launches as CUDA C++: of each kernel every variant, of which a launch takes the first that fits the call.
+            #vis fn cuda_source #generics () -> &'static [#facade::CudaSource] {
+                Self::__kernel #turbofish ().cuda_source()
             }
 
             /// Compares the kernel with its reference; ends with `.run()?`.

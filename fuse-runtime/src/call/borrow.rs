@@ -3,7 +3,8 @@
 use super::Loaded;
 use super::argument::{Arg, TensorArg};
 use crate::error::Error;
-use crate::tensor::{InUse, overlap, overlaps_itself};
+use crate::tensor::{InUse, Storage, overlap, overlaps_itself};
+use std::sync::Arc;
 
 /// The states of all storages of a call, until it is dropped.
 pub(super) struct Borrows<'a> {
@@ -26,7 +27,7 @@ impl<'a> Borrows<'a> {
             if let Some((tensor, written)) = borrows.first_of_storage(k) {
                 let state = if written { tensor.storage.try_write() } else { tensor.storage.try_read() };
                 state.map_err(|InUse { written }| Error::InUse {
-                    argument: Some((loaded.kernel().name.clone(), argument_name(loaded, args.len(), k))),
+                    argument: Some((loaded.kernel().name.clone(), loaded.argument_name(k))),
                     written,
                 })?;
             }
@@ -48,7 +49,7 @@ impl<'a> Borrows<'a> {
     /// The tensor of that number, if it is the first with its storage, and whether any with that storage is written.
     fn first_of_storage(&self, k: usize) -> Option<(&TensorArg<'a>, bool)> {
         let tensor = self.get(k)?;
-        let same = |other: &&TensorArg<'_>| std::ptr::eq(other.storage, tensor.storage);
+        let same = |other: &&TensorArg<'_>| Arc::ptr_eq(other.storage, tensor.storage);
         if (0..k).filter_map(|j| self.get(j)).any(|other| same(&other)) {
             return None;
         }
@@ -57,7 +58,7 @@ impl<'a> Borrows<'a> {
     }
 
     fn check_overlap(&self, loaded: &Loaded) -> Result<(), Error> {
-        let name = |k| argument_name(loaded, self.args.len(), k);
+        let name = |k| loaded.argument_name(k);
         for k in 0..self.len() {
             let Some(output) = self.get(k).filter(|tensor| tensor.written) else { continue };
             if overlaps_itself(output.shape, output.strides) {
@@ -65,7 +66,7 @@ impl<'a> Borrows<'a> {
             }
             for j in (0..self.len()).filter(|&j| j != k) {
                 let Some(other) = self.get(j) else { continue };
-                if std::ptr::eq(other.storage, output.storage) && overlap(output.region(), other.region()) {
+                if Arc::ptr_eq(other.storage, output.storage) && overlap(output.region(), other.region()) {
                     return Err(Error::Overlap {
                         kernel: loaded.kernel().name.clone(),
                         argument: name(k),
@@ -91,10 +92,39 @@ impl Drop for Borrows<'_> {
     }
 }
 
-/// What the user calls an argument: by its parameter, or a tensor for results by its number.
-fn argument_name(loaded: &Loaded, args: usize, k: usize) -> String {
-    match k.checked_sub(args) {
-        None => loaded.kernel().params[k].name.clone(),
-        Some(result) => loaded.result_name(result),
+/// The states of the storages of several calls, each taken once, until they are dropped.
+pub(crate) struct AllBorrows<'a>(Vec<(&'a Arc<Storage>, bool)>);
+
+/// Takes the memory of calls that are made as one, for writing what any of them writes.
+pub(crate) fn borrow_all<'a>(
+    calls: impl Iterator<Item = (&'a Arc<Loaded>, &'a (Vec<Arg<'a>>, Vec<Arg<'a>>))>,
+) -> Result<AllBorrows<'a>, Error> {
+    let mut wanted: Vec<(&Arc<Storage>, bool, &Loaded, usize)> = Vec::new();
+    for (loaded, (args, results)) in calls {
+        for (k, arg) in args.iter().chain(results).enumerate() {
+            let Some(tensor) = arg.as_tensor() else { continue };
+            match wanted.iter_mut().find(|w| Arc::ptr_eq(w.0, tensor.storage)) {
+                Some(found) => found.1 |= tensor.written,
+                None => wanted.push((tensor.storage, tensor.written, loaded, k)),
+            }
+        }
+    }
+    let mut taken = AllBorrows(Vec::with_capacity(wanted.len()));
+    for (storage, written, loaded, k) in wanted {
+        let state = if written { storage.try_write() } else { storage.try_read() };
+        state.map_err(|InUse { written }| Error::InUse {
+            argument: Some((loaded.kernel().name.clone(), loaded.argument_name(k))),
+            written,
+        })?;
+        taken.0.push((storage, written));
+    }
+    Ok(taken)
+}
+
+impl Drop for AllBorrows<'_> {
+    fn drop(&mut self) {
+        for (storage, written) in &self.0 {
+            if *written { storage.end_write() } else { storage.end_read() }
+        }
     }
 }

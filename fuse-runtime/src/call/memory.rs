@@ -3,9 +3,10 @@
 use super::argument::Arg;
 use super::{Loaded, buffer_bytes};
 use crate::cpu::Buffer;
+use crate::device::Device;
 use crate::error::Error;
+use crate::lowered::Place;
 use crate::tensor::Storage;
-use fuse_ir::id::AxisId;
 use fuse_ir::schedule::BufferRef;
 
 /// The intermediate buffers of a call; most calls have none.
@@ -16,14 +17,21 @@ pub(super) struct Temps {
 struct Temp {
     /// Owned memory; `None` if the buffer lies in that of another.
     storage: Option<Storage>,
+    /// Where it starts, on its device.
     start: *mut u8,
+    shape: Vec<usize>,
     strides: Vec<isize>,
 }
 
 impl Temps {
     /// Allocates the buffers of the plan. A buffer that is dead when another is written, says the plan, lends its memory
     /// to that one.
-    pub(super) fn allocate(loaded: &Loaded, extents: &[i64], results: &[Arg<'_>]) -> Result<Temps, Error> {
+    pub(super) fn allocate(
+        loaded: &Loaded,
+        extents: &[i64],
+        results: &[Arg<'_>],
+        device: &Device,
+    ) -> Result<Temps, Error> {
         let plan = &loaded.plan;
         let mut temps: Vec<Temp> = Vec::with_capacity(plan.temps.len());
         if plan.temps.is_empty() {
@@ -35,7 +43,8 @@ impl Temps {
             .map(|temp| buffer_bytes(extents, &temp.axes, temp.dtype))
             .collect::<Result<Vec<usize>, Error>>()?;
         for (k, temp) in plan.temps.iter().enumerate() {
-            let strides = contiguous_strides(extents, &temp.axes);
+            let shape: Vec<usize> = temp.axes.iter().map(|axis| extents[axis.index()] as usize).collect();
+            let strides = contiguous_strides(&shape);
             // The buffer whose memory this one uses: an earlier temp that it takes over, or a result that takes it over.
             let lender = plan.in_place.iter().find_map(|(_, written, read)| match (written, read) {
                 (BufferRef::Temp(w), BufferRef::Temp(r)) if w.index() == k && r.index() < k => {
@@ -47,10 +56,10 @@ impl Temps {
                 _ => None,
             });
             temps.push(match lender {
-                Some(start) => Temp { storage: None, start, strides },
+                Some(start) => Temp { storage: None, start, shape, strides },
                 None => {
-                    let storage = Storage::allocate(sizes[k])?;
-                    Temp { start: storage.start().as_ptr(), storage: Some(storage), strides }
+                    let storage = Storage::allocate(sizes[k], device)?;
+                    Temp { start: storage.start().as_ptr(), storage: Some(storage), shape, strides }
                 }
             });
         }
@@ -64,6 +73,24 @@ impl Temps {
         );
         self.temps.iter().map(|temp| Buffer { data: temp.start, strides: &temp.strides }).collect()
     }
+
+    /// The buffers as lowered kernels see them.
+    pub(super) fn places(&self) -> Vec<Place<'_>> {
+        fn place(t: &Temp) -> Place<'_> {
+            Place { address: t.start as u64, shape: &t.shape, strides: &t.strides }
+        }
+        self.temps.iter().map(place).collect()
+    }
+
+    /// The memory that the buffers own, for whoever keeps it.
+    pub(super) fn into_storages(self) -> Vec<Storage> {
+        self.temps.into_iter().filter_map(|temp| temp.storage).collect()
+    }
+
+    /// The memory that the buffers own.
+    pub(super) fn storages(&self) -> impl Iterator<Item = &Storage> {
+        self.temps.iter().filter_map(|temp| temp.storage.as_ref())
+    }
 }
 
 /// The memory of a result, if it is contiguous and has that many bytes.
@@ -74,12 +101,12 @@ fn result_memory(result: &Arg<'_>, bytes: usize) -> Option<*mut u8> {
     if contiguous && size >= bytes { Some(result.buffer()?.data) } else { None }
 }
 
-fn contiguous_strides(extents: &[i64], axes: &[AxisId]) -> Vec<isize> {
-    let mut strides = vec![0; axes.len()];
+fn contiguous_strides(shape: &[usize]) -> Vec<isize> {
+    let mut strides = vec![0; shape.len()];
     let mut step = 1isize;
-    for (stride, axis) in strides.iter_mut().zip(axes).rev() {
+    for (stride, &n) in strides.iter_mut().zip(shape).rev() {
         *stride = step;
-        step *= extents[axis.index()].max(1) as isize;
+        step *= n.max(1) as isize;
     }
     strides
 }

@@ -12,11 +12,12 @@ pub struct ResultShapes<'a> {
     loaded: &'a Loaded,
     extents: &'a [i64],
     rest: std::slice::Iter<'a, ResultInfo>,
+    device: &'a Device,
 }
 
 impl<'a> ResultShapes<'a> {
-    pub(super) fn new(loaded: &'a Loaded, extents: &'a [i64]) -> Self {
-        ResultShapes { loaded, extents, rest: loaded.results.iter() }
+    pub(super) fn new(loaded: &'a Loaded, extents: &'a [i64], device: &'a Device) -> Self {
+        ResultShapes { loaded, extents, rest: loaded.results.iter(), device }
     }
 
     /// Allocates the next result, for which every element will be written.
@@ -24,7 +25,7 @@ impl<'a> ResultShapes<'a> {
         let fits = |info: &&ResultInfo| info.dtype == T::DTYPE && info.axes.len() == R;
         let info = self.rest.next().filter(fits).ok_or_else(|| self.loaded.version_error())?;
         let shape = std::array::from_fn(|k| self.extents[info.axes[k].index()] as usize);
-        Tensor::allocate(shape, &Device::cpu())
+        Tensor::allocate(shape, self.device)
     }
 
     /// That there are no more.

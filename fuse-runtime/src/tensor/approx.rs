@@ -3,7 +3,6 @@
 //! whose shapes must be equal, and with slices, arrays and vectors in row-major order.
 
 use super::Tensor;
-use super::elements::collect_elements;
 use crate::convert::{F8E4M3, F8E5M2};
 use crate::element::Element;
 use ::approx::{AbsDiffEq, RelativeEq, UlpsEq};
@@ -40,15 +39,16 @@ approximate! {
 }
 
 impl<T: Element, const R: usize> Tensor<T, R> {
-    /// The elements, once no other thread's call writes them: a comparison has no way to give an error.
-    fn elements_when_free(&self) -> Vec<T> {
+    /// The elements, once no other thread's call writes them: a comparison has no way to give an error. `None` if a GPU
+    /// does not give them; what it does not give is equal to nothing.
+    fn elements_when_free(&self) -> Option<Vec<T>> {
         let _reading = self.storage.read_when_free();
-        // SAFETY: the state is taken for reading until the end of this function.
-        unsafe { collect_elements(self.start(), &self.shape, &self.strides) }
+        self.read_elements().ok()
     }
 }
 
-fn all<T: Copy>(a: &[T], b: &[T], equal: impl Fn(T, T) -> bool) -> bool {
+fn all<T: Copy>(a: Option<&[T]>, b: Option<&[T]>, equal: impl Fn(T, T) -> bool) -> bool {
+    let (Some(a), Some(b)) = (a, b) else { return false };
     a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| equal(a, b))
 }
 
@@ -58,7 +58,7 @@ macro_rules! comparisons {
         impl<T: Element, $($generics)*> PartialEq<$right> for Tensor<T, R> {
             fn eq(&self, $other: &$right) -> bool {
                 let $left = self;
-                $fits && all(&self.elements_when_free(), $elements, |a, b| a == b)
+                $fits && all(self.elements_when_free().as_deref(), $elements, |a, b| a == b)
             }
         }
 
@@ -71,7 +71,7 @@ macro_rules! comparisons {
 
             fn abs_diff_eq(&self, $other: &$right, epsilon: T::Wide) -> bool {
                 let $left = self;
-                $fits && all(&self.elements_when_free(), $elements, |a, b| {
+                $fits && all(self.elements_when_free().as_deref(), $elements, |a, b| {
                     a.widen().abs_diff_eq(&b.widen(), epsilon)
                 })
             }
@@ -84,7 +84,7 @@ macro_rules! comparisons {
 
             fn relative_eq(&self, $other: &$right, epsilon: T::Wide, max_relative: T::Wide) -> bool {
                 let $left = self;
-                $fits && all(&self.elements_when_free(), $elements, |a, b| {
+                $fits && all(self.elements_when_free().as_deref(), $elements, |a, b| {
                     a.widen().relative_eq(&b.widen(), epsilon, max_relative)
                 })
             }
@@ -97,7 +97,7 @@ macro_rules! comparisons {
 
             fn ulps_eq(&self, $other: &$right, epsilon: T::Wide, max_ulps: u32) -> bool {
                 let $left = self;
-                $fits && all(&self.elements_when_free(), $elements, |a, b| {
+                $fits && all(self.elements_when_free().as_deref(), $elements, |a, b| {
                     a.widen().ulps_eq(&b.widen(), epsilon, max_ulps)
                 })
             }
@@ -106,9 +106,9 @@ macro_rules! comparisons {
 }
 
 comparisons! {
-    [const R: usize] Tensor<T, R>, |left, right| left.shape == right.shape, &right.elements_when_free();
-    [const R: usize] [T], |_left, right| true, right;
-    [const R: usize] &[T], |_left, right| true, right;
-    [const R: usize] Vec<T>, |_left, right| true, right;
-    [const R: usize, const N: usize] [T; N], |_left, right| true, right;
+    [const R: usize] Tensor<T, R>, |left, right| left.shape == right.shape, right.elements_when_free().as_deref();
+    [const R: usize] [T], |_left, right| true, Some(right);
+    [const R: usize] &[T], |_left, right| true, Some(right);
+    [const R: usize] Vec<T>, |_left, right| true, Some(right);
+    [const R: usize, const N: usize] [T; N], |_left, right| true, Some(right);
 }

@@ -22,8 +22,7 @@ impl<T: Element, const R: usize> fmt::Debug for Tensor<T, R> {
                 offset += (rest % n) as isize * stride;
                 rest /= n;
             }
-            // SAFETY: the position is in the view, and the state is taken for reading.
-            let element = unsafe { self.start().offset(offset).read() };
+            let Ok(element) = self.read_element(offset) else { return f.write_str("unreadable]") };
             write!(f, "{comma}{element:?}")?;
         }
         f.write_str(if count > SHOWN { ", ..]" } else { "]" })

@@ -1,6 +1,8 @@
 //! The memory of a tensor, shared by its views, with the state that keeps calls from racing.
 
 use super::pool::Block;
+use crate::cuda::DeviceBlock;
+use crate::device::{Device, Kind};
 use crate::error::Error;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,13 +14,25 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// Whoever reads the memory takes the state shared, whoever writes it exclusive, for the whole of a call; on conflict
 /// the call is an error. So safe code cannot race.
 pub(crate) struct Storage {
-    /// `None` for a tensor without elements.
-    block: Option<Block>,
+    /// Where it is.
+    device: Device,
+    memory: Memory,
+    bytes: usize,
     /// 0: free; n > 0: read by n; [`WRITTEN`]: written.
     state: AtomicI32,
 }
 
 const WRITTEN: i32 = -1;
+
+/// What the memory is.
+enum Memory {
+    /// That of a tensor without elements.
+    Nothing,
+    /// The host's: of the CPU and the simulator.
+    Host(Block),
+    /// A GPU's.
+    Device(DeviceBlock),
+}
 
 // SAFETY: the memory is only read under the shared state and only written under the exclusive one, and elements are
 // plain data that any thread may hold.
@@ -26,28 +40,152 @@ unsafe impl Sync for Storage {}
 
 impl Storage {
     /// Memory with whatever contents. Before anything reads an element, it must have been written.
-    pub(crate) fn allocate(bytes: usize) -> Result<Storage, Error> {
-        Storage::from_block(bytes, Block::allocate)
+    pub(crate) fn allocate(bytes: usize, device: &Device) -> Result<Storage, Error> {
+        Storage::new(bytes, device, Block::allocate)
     }
 
     /// Memory filled with zeros.
-    pub(crate) fn allocate_zeroed(bytes: usize) -> Result<Storage, Error> {
-        Storage::from_block(bytes, Block::allocate_zeroed)
+    pub(crate) fn allocate_zeroed(bytes: usize, device: &Device) -> Result<Storage, Error> {
+        let storage = Storage::new(bytes, device, Block::allocate_zeroed)?;
+        if let Memory::Device(block) = &storage.memory {
+            block.stream().fill_zero(block.start(), bytes)?;
+        }
+        Ok(storage)
     }
 
-    fn from_block(bytes: usize, allocate: impl Fn(usize) -> Option<Block>) -> Result<Storage, Error> {
-        let block = match bytes {
-            0 => None,
-            _ => Some(allocate(bytes).ok_or(Error::OutOfMemory { bytes })?),
+    fn new(
+        bytes: usize,
+        device: &Device,
+        allocate: impl Fn(usize) -> Option<Block>,
+    ) -> Result<Storage, Error> {
+        let memory = match (bytes, &device.kind) {
+            (0, _) => Memory::Nothing,
+            (_, Kind::Cpu | Kind::Simulator) => {
+                Memory::Host(allocate(bytes).ok_or(Error::OutOfMemory { bytes })?)
+            }
+            (_, Kind::Cuda(stream)) => Memory::Device(DeviceBlock::allocate(&stream.0, bytes)?),
         };
-        Ok(Storage { block, state: AtomicI32::new(0) })
+        Ok(Storage { device: device.clone(), memory, bytes, state: AtomicI32::new(0) })
     }
 
-    /// Where the memory starts; aligned to a cache line, also if there is none.
+    /// Where it is.
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// How many bytes there are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the host can read and write it in place.
+    pub(crate) fn is_host(&self) -> bool {
+        !matches!(self.memory, Memory::Device(_))
+    }
+
+    /// Where the memory starts; aligned to a cache line, also if there is none. Of a GPU's memory it is an address that
+    /// means nothing to the host.
     pub(crate) fn start(&self) -> NonNull<u8> {
         #[repr(align(64))]
         struct CacheLine;
-        self.block.as_ref().map_or(NonNull::<CacheLine>::dangling().cast(), Block::start)
+        let nothing = NonNull::<CacheLine>::dangling().cast();
+        match &self.memory {
+            Memory::Nothing => nothing,
+            Memory::Host(block) => block.start(),
+            Memory::Device(block) => {
+                NonNull::new(std::ptr::without_provenance_mut(block.start() as usize)).unwrap_or(nothing)
+            }
+        }
+    }
+
+    /// The address of the first byte on its device.
+    pub(crate) fn address(&self) -> u64 {
+        self.start().as_ptr() as u64
+    }
+
+    /// Copies bytes out, from `offset` on, and waits for them; those that leave the memory are left out. The caller has taken
+    /// the state.
+    ///
+    /// # Errors
+    /// What goes wrong on a device.
+    pub(crate) fn copy_to_host(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
+        // SAFETY: the slice has as much room.
+        unsafe { self.read_bytes(offset, bytes.as_mut_ptr(), bytes.len()) }
+    }
+
+    /// As [`Self::copy_to_host`], to memory that need not be initialised.
+    ///
+    /// # Safety
+    /// `to` has room for `count` bytes.
+    pub(crate) unsafe fn read_bytes(&self, offset: usize, to: *mut u8, count: usize) -> Result<(), Error> {
+        let offset = offset.min(self.bytes);
+        let count = count.min(self.bytes - offset);
+        match &self.memory {
+            Memory::Nothing => Ok(()),
+            Memory::Host(block) => {
+                // SAFETY: as many bytes are within the block, and nothing writes them: the state is taken.
+                unsafe { to.copy_from_nonoverlapping(block.start().as_ptr().add(offset), count) };
+                Ok(())
+            }
+            Memory::Device(block) => {
+                // SAFETY: likewise, in the stream's order.
+                unsafe { block.stream().copy_to_host(to, block.start() + offset as u64, count) }
+            }
+        }
+    }
+
+    /// Copies bytes in, from `offset` on; those that leave the memory are left out. The caller has taken the state for
+    /// writing.
+    ///
+    /// # Errors
+    /// What goes wrong on a device.
+    pub(crate) fn copy_from_host(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        let offset = offset.min(self.bytes);
+        let bytes = &bytes[..bytes.len().min(self.bytes - offset)];
+        match &self.memory {
+            Memory::Nothing => Ok(()),
+            Memory::Host(block) => {
+                let start = block.start().as_ptr();
+                // SAFETY: as many bytes are within the block, and nothing else uses them: the state is taken.
+                unsafe { start.add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+                Ok(())
+            }
+            Memory::Device(block) => {
+                // SAFETY: likewise, in the stream's order.
+                unsafe { block.stream().copy_from_host(block.start() + offset as u64, bytes) }
+            }
+        }
+    }
+
+    /// Copies the bytes of another storage from `offset` on to the start of this one, without waiting. The caller has taken
+    /// both states. Gives false if both are not of one GPU.
+    ///
+    /// # Errors
+    /// What goes wrong on a device.
+    pub(crate) fn copy_on_device(&self, other: &Storage, offset: usize, count: usize) -> Result<bool, Error> {
+        let (Memory::Device(to), Memory::Device(from)) = (&self.memory, &other.memory) else {
+            return Ok(false);
+        };
+        if !to.stream().shares_gpu(from.stream()) || count > self.bytes || offset + count > other.bytes {
+            return Ok(false);
+        }
+        let source = from.start() + offset as u64;
+        // SAFETY: the ranges are within two blocks of one GPU, and the states are taken.
+        unsafe {
+            match self.device == other.device {
+                true => to.stream().copy_within(to.start(), source, count)?,
+                false => to.stream().copy_from_stream(to.start(), from.stream(), source, count)?,
+            }
+        }
+        Ok(true)
+    }
+
+    /// The first fault that a kernel noted; of a GPU whose work has been waited for.
+    pub(crate) fn check_faults(&self) -> Result<(), Error> {
+        match &self.memory {
+            Memory::Nothing | Memory::Host(_) => Ok(()),
+            Memory::Device(block) => block.stream().check_faults(),
+        }
     }
 
     /// Takes the state shared; the one that is in the way always writes.
@@ -101,7 +239,7 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if let Some(block) = self.block.take() {
+        if let Memory::Host(block) = std::mem::replace(&mut self.memory, Memory::Nothing) {
             block.free();
         }
     }
@@ -144,7 +282,7 @@ mod tests {
 
     #[test]
     fn readers_share_and_a_writer_is_alone() {
-        let storage = Storage::allocate(16).expect("memory");
+        let storage = Storage::allocate(16, &Device::cpu()).expect("memory");
         let first = storage.read();
         let second = storage.read();
         assert!(first.is_ok() && second.is_ok());

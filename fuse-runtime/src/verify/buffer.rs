@@ -1,10 +1,13 @@
 //! Tensors of any dtype and layout, in memory that the engine reads and writes.
 
 use super::cases::Layout;
+use crate::call::Arg;
 use crate::cpu::Buffer;
 use crate::element::Element;
+use crate::tensor::Storage;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::Array;
+use std::sync::Arc;
 
 /// A tensor in memory.
 pub(super) struct StridedBuffer {
@@ -54,6 +57,23 @@ impl StridedBuffer {
     pub(super) fn as_buffer(&mut self) -> Buffer<'_> {
         let start = self.words.as_mut_ptr().cast::<u8>().wrapping_add(self.offset * self.dtype.size());
         Buffer { data: start, strides: &self.strides }
+    }
+
+    /// All bytes, those between the elements too.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        // SAFETY: the words are initialised, and bytes are aligned everywhere.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.words.len() * 8) }
+    }
+
+    /// All bytes, to be overwritten.
+    pub(super) fn as_bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the words are initialised, any bytes are words, and bytes are aligned everywhere.
+        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.words.len() * 8) }
+    }
+
+    /// The tensor as an argument, if its bytes are in that storage.
+    pub(super) fn as_arg<'a>(&'a self, storage: &'a Arc<Storage>, written: bool) -> Arg<'a> {
+        Arg::view(storage, self.offset * self.dtype.size(), &self.shape, &self.strides, self.dtype, written)
     }
 
     /// The position in memory of the element of that number in row-major order, in elements.

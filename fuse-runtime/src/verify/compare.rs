@@ -36,6 +36,11 @@ impl Reference {
         Ok(Reference { exact: run(kernel)?, moved })
     }
 
+    /// Whether the reference faults.
+    pub(super) fn faults(&self) -> bool {
+        self.exact.fault.is_some()
+    }
+
     /// Compares every element of every output.
     pub(super) fn compare(
         &self,

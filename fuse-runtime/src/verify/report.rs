@@ -1,7 +1,8 @@
 //! What a verification found, in words.
 
+use super::backend::Backend;
 use super::cases::Layout;
-use crate::cpu::InstructionSet;
+use crate::error::Error;
 use fuse_ir::eval::{EvalError, Input, Inputs, NodeError};
 use fuse_ir::graph::{Kernel, ParamKind};
 use fuse_ir::id::NodeId;
@@ -14,13 +15,13 @@ pub use fuse_ir::dtype::Value;
 pub struct Report {
     /// The kernel.
     pub kernel: String,
-    /// The instruction sets it ran on.
+    /// What it ran on: instruction sets and devices.
     pub versions: Vec<String>,
     /// How many inputs were tried on each.
     pub cases: usize,
     /// How many sets of sizes the kernel does not take.
     pub refused: usize,
-    /// How many elements were compared, over all instruction sets.
+    /// How many elements were compared, over all of them.
     pub elements: usize,
     /// How many of them differ in their last bits, by no more than the transcendental functions may.
     pub within_ulp: usize,
@@ -30,6 +31,8 @@ pub struct Report {
     pub worst_node_ulp: f64,
     /// How many reducers were found to keep their laws.
     pub laws: usize,
+    /// What the kernel does not run on, and why.
+    pub not_run: Vec<String>,
     /// Where their laws break on NaN, infinities or overflow: the result then depends on the tree of the reduction,
     /// which is fixed.
     pub law_notes: Vec<String>,
@@ -47,7 +50,16 @@ impl Report {
             undecided: 0,
             worst_node_ulp: 0.0,
             laws: 0,
+            not_run: Vec::new(),
             law_notes: Vec::new(),
+        }
+    }
+
+    pub(super) fn note_not_run(&mut self, backend: &Backend, error: &Error) {
+        let note = format!("not on {backend}: {error}");
+        if !self.not_run.contains(&note) {
+            self.versions.retain(|version| *version != backend.to_string());
+            self.not_run.push(note);
         }
     }
 }
@@ -65,7 +77,7 @@ impl fmt::Display for Report {
         if self.laws > 0 {
             write!(f, ", laws of {} reducers", self.laws)?;
         }
-        for note in &self.law_notes {
+        for note in self.not_run.iter().chain(&self.law_notes) {
             write!(f, "\n  note: {note}")?;
         }
         Ok(())
@@ -92,7 +104,7 @@ impl Place {
     pub(super) fn new(
         kernel: &Kernel,
         inputs: &Inputs,
-        version: InstructionSet,
+        backend: &Backend,
         layout: Layout,
         seed: u64,
     ) -> Place {
@@ -112,7 +124,7 @@ impl Place {
             Layout::Transposed => "transposed",
             Layout::Padded => "padded",
         };
-        Place(format!("{}, {layout}, {version}, seed {seed}", shapes.join(", ")))
+        Place(format!("{}, {layout}, {backend}, seed {seed}", shapes.join(", ")))
     }
 }
 

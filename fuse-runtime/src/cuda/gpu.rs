@@ -1,0 +1,92 @@
+//! A GPU: its context, architecture and limits, and how its code is compiled.
+
+use super::handle::{Attribute, CallError, Context, Output};
+use super::unavailable::CudaUnavailable;
+use super::{Compiler, Driver};
+
+/// A GPU that can be used.
+#[derive(Debug)]
+pub(crate) struct Gpu {
+    pub(super) driver: &'static Driver,
+    pub(super) compiler: &'static Compiler,
+    pub(super) ordinal: usize,
+    pub(super) name: String,
+    pub(super) context: Context,
+    /// 90 for `sm_90`.
+    pub(super) architecture: u32,
+    /// Bytes of shared memory of a block.
+    pub(super) shared_memory: u64,
+    /// Whether memory can be allocated in the order of a stream.
+    pub(super) has_pools: bool,
+}
+
+/// How many GPUs the driver finds.
+pub(super) fn count_gpus(driver: &Driver) -> Result<usize, CudaUnavailable> {
+    driver.device_count().map(|n| usize::try_from(n).unwrap_or(0)).map_err(CudaUnavailable::start)
+}
+
+impl Gpu {
+    /// The GPU of that number.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(super) fn open(ordinal: usize) -> Result<Gpu, CudaUnavailable> {
+        let driver = Driver::get()?;
+        let count = count_gpus(driver)?;
+        if ordinal >= count {
+            return Err(CudaUnavailable::NoDevice { ordinal, count });
+        }
+        let compiler = Compiler::get()?;
+        let gpu = Gpu::ask(driver, compiler, ordinal).map_err(CudaUnavailable::start)?;
+        match gpu.code() {
+            Some(_) => Ok(gpu),
+            None => Err(CudaUnavailable::UnknownArchitecture {
+                device: format!("sm_{}", gpu.architecture),
+                compiler: gpu.compiler_version(),
+            }),
+        }
+    }
+
+    fn ask(driver: &'static Driver, compiler: &'static Compiler, ordinal: usize) -> Result<Gpu, CallError> {
+        let number = ordinal as i32;
+        let ask = |attribute| driver.attribute(number, attribute).map(|n| n.max(0));
+        let has_pools = ask(Attribute::MemoryPools)? == 1;
+        let context = driver.retain_primary_context(number)?;
+        driver.set_current(context)?;
+        if has_pools {
+            driver.keep_pool_memory(number)?;
+        }
+        Ok(Gpu {
+            driver,
+            compiler,
+            ordinal,
+            name: driver.device_name(number)?,
+            context,
+            architecture: (ask(Attribute::Major)? * 10 + ask(Attribute::Minor)?) as u32,
+            shared_memory: ask(Attribute::SharedMemory)? as u64,
+            has_pools,
+        })
+    }
+
+    /// What texts are compiled to: machine code for the GPU's own architecture, or, by a compiler that does not know it,
+    /// PTX of the last one that it knows, which the driver compiles on. A driver older than the compiler does not take its
+    /// PTX, so that this is the second choice.
+    pub(super) fn code(&self) -> Option<(Output, String)> {
+        let known = self.compiler.architectures();
+        if known.contains(&self.architecture) {
+            return Some((Output::Cubin, format!("sm_{}", self.architecture)));
+        }
+        let older = known.iter().rev().find(|&&a| a < self.architecture)?;
+        Some((Output::Ptx, format!("compute_{older}")))
+    }
+
+    pub(super) fn compiler_version(&self) -> String {
+        let (major, minor) = self.compiler.version();
+        format!("{major}.{minor}")
+    }
+
+    /// Makes the GPU this thread's. Other libraries may have made theirs, so that this is asked before each call.
+    pub(super) fn enter(&self) -> Result<(), CallError> {
+        self.driver.set_current(self.context)
+    }
+}

@@ -1,0 +1,163 @@
+//! The functions of a kernel on a GPU: each variant compiled and loaded when a call first takes it.
+
+use super::cubin;
+use super::gpu::Gpu;
+use super::handle::{CompileError, Function, Module};
+use super::stream::Stream;
+use crate::call::{CudaSource, Loaded};
+use crate::error::Error;
+use crate::lowered::LoweredProgram;
+use fuse_ir::lower::LoweredKernel;
+use fuse_ir::print_cuda::{compile_options, entry_name, print_cuda};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// A kernel's functions on the GPUs of this process.
+#[derive(Debug, Default)]
+pub(crate) struct CudaKernels(RwLock<Vec<(usize, Arc<GpuKernel>)>>);
+
+/// A kernel's functions on one GPU.
+#[derive(Debug)]
+pub(super) struct GpuKernel {
+    gpu: Arc<Gpu>,
+    pub(super) lowered: Arc<LoweredProgram>,
+    functions: RwLock<HashMap<FunctionKey, LoadedFunction>>,
+    /// Held by whoever compiles, so that two threads do not compile one function.
+    compiling: Mutex<()>,
+}
+
+/// Which function: a variant, specialised.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct FunctionKey {
+    pub(super) launch: u32,
+    pub(super) wide: bool,
+    pub(super) step: u32,
+    pub(super) variant: u32,
+    /// Which facts hold, a bit for each.
+    pub(super) facts: u64,
+}
+
+/// A function that can be launched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadedFunction {
+    pub(super) function: Function,
+    /// Bytes of a thread's local memory, where the compiler puts registers for which there is no room.
+    pub(super) local_bytes: u32,
+    module: Module,
+}
+
+impl CudaKernels {
+    /// The functions on a GPU.
+    pub(super) fn on(&self, loaded: &Loaded, gpu: &Arc<Gpu>) -> Arc<GpuKernel> {
+        let find = |all: &[(usize, Arc<GpuKernel>)]| {
+            all.iter().find(|(ordinal, _)| *ordinal == gpu.ordinal).map(|(_, kernel)| Arc::clone(kernel))
+        };
+        if let Some(found) = find(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
+            return found;
+        }
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = find(&all) {
+            return found;
+        }
+        let new = Arc::new(GpuKernel {
+            gpu: Arc::clone(gpu),
+            lowered: loaded.lowered.get(loaded.plan.program(), gpu.shared_memory),
+            functions: RwLock::default(),
+            compiling: Mutex::default(),
+        });
+        all.push((gpu.ordinal, Arc::clone(&new)));
+        new
+    }
+}
+
+impl GpuKernel {
+    /// The function of a variant, compiled and loaded now if it was not yet.
+    ///
+    /// # Errors
+    /// If it does not compile or load.
+    pub(super) fn function(
+        &self,
+        loaded: &Loaded,
+        stream: &Stream,
+        kernel: &LoweredKernel,
+        key: FunctionKey,
+        facts: &[bool],
+    ) -> Result<LoadedFunction, Error> {
+        if let Some(found) = self.find(key) {
+            return Ok(found);
+        }
+        let _compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = self.find(key) {
+            return Ok(found);
+        }
+        let new = self.load(loaded, stream, kernel, key, facts)?;
+        self.functions.write().unwrap_or_else(PoisonError::into_inner).insert(key, new);
+        Ok(new)
+    }
+
+    fn find(&self, key: FunctionKey) -> Option<LoadedFunction> {
+        self.functions.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied()
+    }
+
+    fn load(
+        &self,
+        loaded: &Loaded,
+        stream: &Stream,
+        kernel: &LoweredKernel,
+        key: FunctionKey,
+        facts: &[bool],
+    ) -> Result<LoadedFunction, Error> {
+        let name = &loaded.kernel().name;
+        let options = compile_options(&kernel.kernel, facts);
+        let embedded = loaded.sources.iter().find(|source| is_text_of(source, key)).map(|source| source.text);
+        let compiled = match embedded {
+            Some(text) => {
+                debug_assert_eq!(
+                    text,
+                    print_cuda(&kernel.kernel),
+                    "the embedded text is the lowered kernel's"
+                );
+                cubin::compile(&self.gpu, text, options)
+            }
+            None => cubin::compile(&self.gpu, &print_cuda(&kernel.kernel), options),
+        };
+        let code = compiled.map_err(|error| match error {
+            CompileError::Log(log) => {
+                Error::CudaCompile { kernel: name.clone(), entry: kernel.kernel.name.clone(), log }
+            }
+            CompileError::Call(error) => stream.error(error, Some(name)),
+        })?;
+        let driver = self.gpu.driver;
+        let load = || {
+            self.gpu.enter()?;
+            let module = driver.load_module(&code)?;
+            let function = driver.function(module, &entry_name(&kernel.kernel))?;
+            let (_, local_bytes) = driver.resources(function)?;
+            let shared = kernel.kernel.geometry.shared_bytes.as_const();
+            if shared.is_none_or(|bytes| bytes > 48 << 10) {
+                driver.allow_shared_memory(function, self.gpu.shared_memory as u32)?;
+            }
+            Ok(LoadedFunction { function, local_bytes, module })
+        };
+        load().map_err(|error| stream.error(error, Some(name)))
+    }
+}
+
+/// Whether a text of the binary is that of a function: those of 32-bit indices are embedded.
+fn is_text_of(source: &CudaSource, key: FunctionKey) -> bool {
+    !key.wide
+        && (source.launch, source.step, source.variant)
+            == (key.launch as usize, key.step as usize, key.variant as usize)
+}
+
+impl Drop for GpuKernel {
+    fn drop(&mut self) {
+        let functions = std::mem::take(&mut *self.functions.write().unwrap_or_else(PoisonError::into_inner));
+        if self.gpu.enter().is_ok() {
+            for function in functions.into_values() {
+                // SAFETY: the kernel is gone, so that nothing launches its functions; the driver keeps what runs.
+                let _ = unsafe { self.gpu.driver.unload_module(function.module) };
+            }
+        }
+    }
+}
