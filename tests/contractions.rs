@@ -294,20 +294,19 @@ fn epilogues_read_rows_columns_and_scalars() -> Result<(), Error> {
         let dropped = linear_gelu_dropout_residual(&xt, &wt, &cpu(&r, [m, n])?, 0.0, 7)?.to_vec()?;
         let (by_row, by_column) = both_vectors(&xt, &wt, &s_t, &b_t)?;
         let (by_row, by_column) = (by_row.to_vec()?, by_column.to_vec()?);
-        for i in 0..m {
-            for j in 0..n {
-                let (at, what) = (i * n + j, format!("{m}x{k}x{n} at {i}, {j}"));
-                check(&what, got[at].into(), shift(sum(i, j), b[j]), gelu, 1.2);
-                let (bj, vj, si) = (f64::from(b[j]), f64::from(var[j]), f64::from(s[i]));
-                let norm = |x: f64| (((x - bj) / (vj + 1e-5).sqrt() * bj + bj) * si).max(0.0);
-                let steep = (bj / vj.sqrt() * si).abs().max(1.0);
-                let terms = Sum { magnitude: sum(i, j).magnitude + 2.0 + bj.abs() + si.abs(), ..sum(i, j) };
-                check(&what, normed[at].into(), terms, norm, 2.0 * steep);
-                let kept = |x: f64| gelu(x) + f64::from(r[at]);
-                check(&what, dropped[at].into(), shift(sum(i, j), 0.0), kept, 1.2 + 2.0);
-                check(&what, by_row[at].into(), shift(sum(i, j), s[i]), |x| x, 1.0);
-                check(&what, by_column[at].into(), shift(sum(i, j), b[j]), |x| x, 1.0);
-            }
+        for (at, got) in got.into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let what = format!("{m}x{k}x{n} at {i}, {j}");
+            check(&what, got.into(), shift(sum(i, j), b[j]), gelu, 1.2);
+            let (bj, vj, si) = (f64::from(b[j]), f64::from(var[j]), f64::from(s[i]));
+            let norm = |x: f64| (((x - bj) / (vj + 1e-5).sqrt() * bj + bj) * si).max(0.0);
+            let steep = (bj / vj.sqrt() * si).abs().max(1.0);
+            let terms = Sum { magnitude: sum(i, j).magnitude + 2.0 + bj.abs() + si.abs(), ..sum(i, j) };
+            check(&what, normed[at].into(), terms, norm, 2.0 * steep);
+            let kept = |x: f64| gelu(x) + f64::from(r[at]);
+            check(&what, dropped[at].into(), shift(sum(i, j), 0.0), kept, 1.2 + 2.0);
+            check(&what, by_row[at].into(), shift(sum(i, j), s[i]), |x| x, 1.0);
+            check(&what, by_column[at].into(), shift(sum(i, j), b[j]), |x| x, 1.0);
         }
     }
     Ok(())
@@ -427,9 +426,8 @@ fn half_precision_accumulates_in_f32() -> Result<(), Error> {
 #[test]
 fn integers_are_exact_and_wrap() -> Result<(), Error> {
     for (m, k, n) in SIZES {
-        let byte = |seed| -> Vec<i8> {
-            values(1, seed).len();
-            (0..).map(|i: u32| (i.wrapping_mul(seed * 7919 + 13) >> 3) as i8).take(m.max(n) * k).collect()
+        let byte = |seed: u32| -> Vec<i8> {
+            (0u32..).map(|i| (i.wrapping_mul(seed * 7919 + 13) >> 3) as i8).take(m.max(n) * k).collect()
         };
         let (x, w) = (byte(3)[..m * k].to_vec(), byte(5)[..k * n].to_vec());
         let got = quantised(&cpu(&x, [m, k])?, &cpu(&w, [k, n])?)?.to_vec()?;
@@ -453,9 +451,9 @@ fn prologues_are_computed_in_panels() -> Result<(), Error> {
         let q: Vec<i8> = (0..m * k).map(|i| (i * 37 % 251) as u8 as i8).collect();
         let (s, w) = (values(m, 1), values(k * n, 2).into_iter().map(bf16::from_f32).collect::<Vec<_>>());
         let got = dequantised(&cpu(&q, [m, k])?, &cpu(&s, [m])?, &cpu(&w, [k, n])?, 0.01)?.to_vec()?;
-        for i in 0..m {
+        for (i, &scale) in s.iter().enumerate() {
             for j in 0..n {
-                let sum = dot(k, |c| f64::from(q[i * k + c]) * f64::from(s[i]), |c| w[c * n + j].to_f64());
+                let sum = dot(k, |c| f64::from(q[i * k + c]) * f64::from(scale), |c| w[c * n + j].to_f64());
                 let exact = (sum.value * 0.01).clamp(-128.0, 127.0);
                 // Rounding to a whole number decides by less than the bound only near a half.
                 assert!(

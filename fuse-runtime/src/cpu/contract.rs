@@ -8,9 +8,9 @@
 //!
 //! ```text
 //!              panel of the right source         tile of products ──▶ epilogue ──▶ results
-//!              reduced × 512 columns      ──┐      256 × 512
+//!              reduced × 512 columns      ──┐      512 × 512
 //! panel of the left source                ──┴──▶  += left · right
-//! 256 rows × reduced
+//! 512 rows × reduced
 //! ```
 //!
 //! How the reduced positions are cut depends on their number and on the group alone, and each product adds them up in
@@ -44,7 +44,7 @@ use sliding::Sliding;
 use std::cell::RefCell;
 
 /// Rows and columns of a tile: enough that packing the sources for the multiplication costs little.
-const ROWS: usize = 256;
+const ROWS: usize = 512;
 const COLUMNS: usize = 512;
 /// Narrower tiles cost speed; they are taken where threads would else have no work.
 const LEAST_ROWS: usize = 64;
@@ -202,7 +202,7 @@ fn choose_tiles(exec: &ContractionExec, sizes: &mut Sizes) {
     let work = work.saturating_mul(sizes.depth.max(1));
     sizes.tile_rows = ROWS.min(sizes.rows);
     sizes.tile_columns = COLUMNS.min(sizes.columns);
-    if sizes.rows < ROWS / 2 {
+    if sizes.rows < LEAST_COLUMNS {
         // Few rows: wider tiles, so that packing them pays.
         sizes.tile_columns = (2 * COLUMNS).min(sizes.columns);
     }
