@@ -53,10 +53,16 @@ pub(crate) struct CallError {
 
 /// The code of `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: u32 = 2;
+/// The code of `CUDA_ERROR_NO_DEVICE`.
+const NO_DEVICE: u32 = 100;
 
 impl CallError {
     pub(crate) fn is_out_of_memory(&self) -> bool {
         self.code == OUT_OF_MEMORY
+    }
+
+    pub(crate) fn is_no_device(&self) -> bool {
+        self.code == NO_DEVICE
     }
 }
 

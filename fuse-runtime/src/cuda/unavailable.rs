@@ -48,6 +48,10 @@ pub enum CudaUnavailable {
 
 impl CudaUnavailable {
     pub(super) fn start(error: CallError) -> CudaUnavailable {
+        // A driver without a device says so when it starts.
+        if error.is_no_device() {
+            return CudaUnavailable::NoDevice { ordinal: 0, count: 0 };
+        }
         CudaUnavailable::Start { call: error.call.to_owned(), error: error.name }
     }
 
@@ -57,9 +61,8 @@ impl CudaUnavailable {
         match self {
             CudaUnavailable::NotBuilt | CudaUnavailable::NoDriver => true,
             CudaUnavailable::NoDevice { count, .. } => *count == 0,
-            // A driver without a device says so when it starts.
-            CudaUnavailable::Start { error, .. } => error == "CUDA_ERROR_NO_DEVICE",
             CudaUnavailable::OldDriver { .. }
+            | CudaUnavailable::Start { .. }
             | CudaUnavailable::NoCompiler
             | CudaUnavailable::OldCompiler { .. }
             | CudaUnavailable::UnknownArchitecture { .. } => false,
@@ -79,14 +82,11 @@ impl fmt::Display for CudaUnavailable {
             CudaUnavailable::OldDriver { missing } => {
                 write!(f, "the NVIDIA driver has no `{missing}`; install one for CUDA 11.4 or newer")
             }
-            CudaUnavailable::Start { call, error } if error == "CUDA_ERROR_NO_DEVICE" => {
-                write!(f, "`{call}` finds no GPU; check `nvidia-smi` and CUDA_VISIBLE_DEVICES")
-            }
             CudaUnavailable::Start { call, error } => {
                 write!(f, "`{call}` gives {error}; check that `nvidia-smi` works")
             }
             CudaUnavailable::NoDevice { ordinal, count: 0 } => {
-                write!(f, "there is no GPU, so none of number {ordinal}; check CUDA_VISIBLE_DEVICES")
+                write!(f, "there is no GPU, so none of number {ordinal}; check `nvidia-smi` and CUDA_VISIBLE_DEVICES")
             }
             CudaUnavailable::NoDevice { ordinal, count } => {
                 write!(f, "there is no GPU of number {ordinal}: there are {count}, numbered from 0")
