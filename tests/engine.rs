@@ -101,6 +101,12 @@ fuse! {
     fn reduced_pairs<M, N>(x: Tensor<f32, M, N>) -> (Tensor<f32, M>, Tensor<f32, M>) {
         (x, x.abs()).reduce(N, sum_and_largest)
     }
+
+    #[reduce(identity = 0.5)]
+    fn add_to_half(a: f32, b: f32) -> f32 { a + b }
+
+    #[kernel]
+    fn sums_from_half<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M> { x.reduce(N, add_to_half) }
 }
 
 /// Sizes at the edges of lanes (64), tiles (2048) and chunks (4096).
@@ -294,6 +300,20 @@ fn infinities_of_f8e5m2_stay_where_no_cast_is_written() -> Result<(), Error> {
     Ok(())
 }
 
+/// An identity that is not neutral shows how many accumulators there are: always 64, whatever the layout and length.
+fn a_users_reducer_starts_in_every_lane(device: &Device) -> Result<(), Error> {
+    for n in [1, 3, 15, 16, 40, 64, 100] {
+        let data: Vec<f32> = (0..5 * n).map(|k| (k % 7) as f32).collect();
+        let want: Vec<f32> = data.chunks(n).map(|row| row.iter().sum::<f32>() + 32.0).collect();
+        let rows = Tensor::<f32, 2>::from_vec(data.clone(), [5, n], device)?;
+        assert_eq!(sums_from_half(&rows)?.to_vec()?, want, "rows of {n}");
+        let columns: Vec<f32> = (0..5 * n).map(|k| data[k % 5 * n + k / 5]).collect();
+        let columns = Tensor::<f32, 2>::from_vec(columns, [n, 5], device)?;
+        assert_eq!(sums_from_half(&columns.transpose(0, 1)?)?.to_vec()?, want, "columns of {n}");
+    }
+    Ok(())
+}
+
 on_every_device!(
     numbers_are_copied,
     results_do_not_depend_on_the_layout_of_arguments,
@@ -301,4 +321,5 @@ on_every_device!(
     kernels_without_axes,
     sums_over_several_axes_of_nothing,
     infinities_of_f8e5m2_stay_where_no_cast_is_written,
+    a_users_reducer_starts_in_every_lane,
 );

@@ -7,12 +7,30 @@ use crate::planning::{PlannedKernel, explain_kernels, plan_kernels};
 use crate::prelude::collect_used_ops;
 use crate::scalar::lower_scalar_items;
 use crate::scalar_sources::{ScalarSources, collect_consts, collect_ops, collect_reducers};
-use crate::syntax::parse_block;
+use crate::syntax::{Block, parse_block};
 use proc_macro2::TokenStream;
 
 /// Expands a block. `facade` is the path of the facade crate in the user's. The expansion contains the errors; they are in
 /// `diagnostics` too.
 pub fn expand_block(facade: &TokenStream, tokens: TokenStream, diagnostics: &mut Diagnostics) -> TokenStream {
+    with_plans(tokens, diagnostics, |block, sources, planned, diagnostics| {
+        explain_kernels(block, &planned);
+        expand_items(facade, block, sources, &planned, diagnostics)
+    })
+}
+
+/// The kernels of a block with their plans for this CPU, for tools that want them as data. What does not compile is left
+/// out; the reasons are in `diagnostics`.
+pub fn plan_block(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Vec<PlannedKernel> {
+    with_plans(tokens, diagnostics, |_, _, planned, _| planned)
+}
+
+/// The stages up to the plans, and what is made of them.
+fn with_plans<T>(
+    tokens: TokenStream,
+    diagnostics: &mut Diagnostics,
+    finish: impl FnOnce(&Block, &ScalarSources<'_>, Vec<PlannedKernel>, &mut Diagnostics) -> T,
+) -> T {
     let block = parse_block(tokens.clone(), diagnostics);
     let prelude = collect_used_ops(&tokens, &block);
     let ops = collect_ops(&block, &prelude);
@@ -20,24 +38,6 @@ pub fn expand_block(facade: &TokenStream, tokens: TokenStream, diagnostics: &mut
     let scalars = lower_scalar_items(&ops, &reducers, &collect_consts(&block), diagnostics);
     let lowered = lower_kernels(&block, &scalars, diagnostics);
     let planned = plan_kernels(&block, lowered, diagnostics);
-    explain_kernels(&block, &planned);
-    expand_items(
-        facade,
-        &block,
-        &ScalarSources { ops: &ops, reducers: &reducers, items: &scalars },
-        &planned,
-        diagnostics,
-    )
-}
-
-/// The kernels of a block with their plans for this CPU, for tools that want them as data. What does not compile is left
-/// out; the reasons are in `diagnostics`.
-pub fn plan_block(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Vec<PlannedKernel> {
-    let block = parse_block(tokens.clone(), diagnostics);
-    let prelude = collect_used_ops(&tokens, &block);
-    let ops = collect_ops(&block, &prelude);
-    let reducers = collect_reducers(&block);
-    let scalars = lower_scalar_items(&ops, &reducers, &collect_consts(&block), diagnostics);
-    let lowered = lower_kernels(&block, &scalars, diagnostics);
-    plan_kernels(&block, lowered, diagnostics)
+    let sources = ScalarSources { ops: &ops, reducers: &reducers, items: &scalars };
+    finish(&block, &sources, planned, diagnostics)
 }

@@ -16,6 +16,8 @@ mod verify;
 
 mod display;
 
+mod reducer;
+
 mod simplify;
 
 pub use simplify::simplify_graph;

@@ -260,7 +260,7 @@ impl Cutter<'_> {
             let BodyOp::Reduce { reducer, sources, .. } = &group.value(v).op else { continue };
             let same = reductions.iter_mut().find(|r| {
                 matches!(&group.value(r[0]).op, BodyOp::Reduce { reducer: other, sources: others, .. }
-                    if same_reducer(other, reducer) && others == sources)
+                    if other.is_same(reducer) && others == sources)
             });
             match same {
                 Some(reduction) => reduction.push(v),
@@ -625,9 +625,4 @@ pub fn find_row_function(group: &ScheduledGroup, staged: &StagedGroup) -> Option
         list.dedup();
     }
     Some(row)
-}
-
-/// Whether two reducers are one. Identities are compared by their bits, so that a NaN equals itself.
-fn same_reducer(a: &Reducer, b: &Reducer) -> bool {
-    a == b || format!("{a:?}") == format!("{b:?}")
 }

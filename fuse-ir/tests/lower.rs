@@ -1,7 +1,5 @@
 //! Lowering: plans as kernels, run on the simulator against the reference.
 
 mod lower {
-    mod call;
     mod golden;
-    mod random;
 }

@@ -28,19 +28,7 @@ impl<'a> Combiner<'a> {
         precision: Precision,
     ) -> Self {
         let dtype = sources.first().copied().unwrap_or(DType::F32);
-        let identity = match reducer {
-            Reducer::Sum | Reducer::Dot => vec![Value::zero(dtype)],
-            Reducer::Prod => vec![Value::I64(1).cast(dtype)],
-            Reducer::Max => vec![least(dtype)],
-            Reducer::Min => vec![greatest(dtype)],
-            Reducer::Any => vec![Value::Bool(false)],
-            Reducer::All => vec![Value::Bool(true)],
-            // A position beyond all others marks that nothing was seen.
-            Reducer::ArgMax => vec![least(dtype), Value::I64(i64::MAX)],
-            Reducer::ArgMin => vec![greatest(dtype), Value::I64(i64::MAX)],
-            Reducer::User { identity, .. } => identity.clone(),
-        };
-        let identity = identity.into_iter().map(|v| precision.admit(v)).collect();
+        let identity = reducer.identity(dtype).into_iter().map(|v| precision.admit(v)).collect();
         Combiner { reducer, functions, precision, identity, fault: None, worst: None }
     }
 
@@ -70,36 +58,27 @@ impl<'a> Combiner<'a> {
 
     /// `left = left ⊕ right`.
     pub(crate) fn combine(&mut self, left: &mut Vec<Value>, right: &[Value]) {
-        let float = left[0].as_f64().is_some();
-        let op = match self.reducer {
-            Reducer::Sum | Reducer::Dot => ScalarOp::Add,
-            Reducer::Prod => ScalarOp::Mul,
-            Reducer::Max if float => ScalarOp::Maximum,
-            Reducer::Max => ScalarOp::Max,
-            Reducer::Min if float => ScalarOp::Minimum,
-            Reducer::Min => ScalarOp::Min,
-            Reducer::Any => ScalarOp::Or,
-            Reducer::All => ScalarOp::And,
-            Reducer::ArgMax | Reducer::ArgMin => {
-                let before =
-                    if matches!(self.reducer, Reducer::ArgMax) { ScalarOp::Gt } else { ScalarOp::Lt };
+        let op = self.reducer.operation(left[0].as_f64().is_some());
+        match (self.reducer, op) {
+            (Reducer::ArgMax | Reducer::ArgMin, Some(before)) => {
                 if !precedes(left, right, before) {
                     left.copy_from_slice(right);
                 }
-                return;
             }
-            Reducer::User { combine, .. } => {
-                let args = [left.as_slice(), right].concat();
-                let (values, fault) = match &mut self.worst {
-                    None => eval_fn_in(self.precision, self.functions, *combine, &args),
-                    Some(worst) => audit_fn(self.functions, *combine, &args, worst),
-                };
-                self.fault = self.fault.or(fault);
-                *left = values;
-                return;
-            }
+            (_, Some(op)) => left[0] = eval_op(op, &[left[0], right[0]]).0,
+            (reducer, None) => self.combine_by_function(reducer, left, right),
+        }
+    }
+
+    fn combine_by_function(&mut self, reducer: &Reducer, left: &mut Vec<Value>, right: &[Value]) {
+        let Reducer::User { combine, .. } = reducer else { return };
+        let args = [left.as_slice(), right].concat();
+        let (values, fault) = match &mut self.worst {
+            None => eval_fn_in(self.precision, self.functions, *combine, &args),
+            Some(worst) => audit_fn(self.functions, *combine, &args, worst),
         };
-        left[0] = eval_op(op, &[left[0], right[0]]).0;
+        self.fault = self.fault.or(fault);
+        *left = values;
     }
 
     /// What the reduction gives of the last partial result: of (value, position) the position.
@@ -134,16 +113,6 @@ fn precedes(left: &[Value], right: &[Value], before: ScalarOp) -> bool {
         (true, true) => comes_first,
         (false, false) => wins(left, right) || (!wins(right, left) && comes_first),
     }
-}
-
-/// The least value: −∞ or the least integer.
-fn least(dtype: DType) -> Value {
-    Value::from_f64(dtype, f64::NEG_INFINITY).unwrap_or_else(|| Value::F64(f64::NEG_INFINITY).cast(dtype))
-}
-
-/// The greatest value: ∞ or the greatest integer.
-fn greatest(dtype: DType) -> Value {
-    Value::from_f64(dtype, f64::INFINITY).unwrap_or_else(|| Value::F64(f64::INFINITY).cast(dtype))
 }
 
 /// The reduction of a row of `len` elements; `element(r, to)` puts the tuple at position `r` in `to`.

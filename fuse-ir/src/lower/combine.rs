@@ -28,37 +28,20 @@ pub(super) fn collect_reductions<'a>(group: &'a ScheduledGroup, ids: &[ValueId])
     let mut list: Vec<Reduction<'a>> = Vec::new();
     for &id in ids {
         let BodyOp::Reduce { reducer, sources, output } = &group.value(id).op else { continue };
-        // Identities are compared as text, so that a NaN equals itself.
-        let same = list
-            .iter_mut()
-            .find(|r| r.sources == sources && format!("{:?}", r.reducer) == format!("{reducer:?}"));
+        let same = list.iter_mut().find(|r| r.sources == sources && r.reducer.is_same(reducer));
         if let Some(found) = same {
             found.values.push((id, *output));
             continue;
         }
         let dtypes: Vec<DType> = sources.iter().map(|s| group.value(*s).dtype.compute()).collect();
         let first = dtypes.first().copied().unwrap_or(DType::F32);
-        let identity = match reducer {
-            Reducer::Sum | Reducer::Dot => vec![Value::zero(first)],
-            Reducer::Prod => vec![Value::I64(1).cast(first)],
-            Reducer::Max => vec![extreme(first, f64::NEG_INFINITY)],
-            Reducer::Min => vec![extreme(first, f64::INFINITY)],
-            Reducer::Any => vec![Value::Bool(false)],
-            Reducer::All => vec![Value::Bool(true)],
-            Reducer::ArgMax => vec![extreme(first, f64::NEG_INFINITY), Value::I64(i64::MAX)],
-            Reducer::ArgMin => vec![extreme(first, f64::INFINITY), Value::I64(i64::MAX)],
-            Reducer::User { identity, .. } => identity.iter().map(|v| v.cast(v.dtype().compute())).collect(),
-        };
+        let identity: Vec<Value> =
+            reducer.identity(first).iter().map(|v| v.cast(v.dtype().compute())).collect();
         let components = identity.iter().map(|v| v.dtype()).collect();
         let values = vec![(id, *output)];
         list.push(Reduction { reducer, sources, values, components, identity, node: group.value(id).node });
     }
     list
-}
-
-/// The least or greatest value of a dtype.
-fn extreme(dtype: DType, infinity: f64) -> Value {
-    Value::from_f64(dtype, infinity).unwrap_or_else(|| Value::F64(infinity).cast(dtype))
 }
 
 impl Reduction<'_> {
@@ -115,19 +98,11 @@ impl Emitter<'_> {
             return self.call("combined", reduction.node, function, [left, right].concat(), scope);
         }
         let float = matches!(reduction.components[0], DType::F32 | DType::F64);
-        let op = match reduction.reducer {
-            Reducer::Sum | Reducer::Dot => ScalarOp::Add,
-            Reducer::Prod => ScalarOp::Mul,
-            Reducer::Max if float => ScalarOp::Maximum,
-            Reducer::Max => ScalarOp::Max,
-            Reducer::Min if float => ScalarOp::Minimum,
-            Reducer::Min => ScalarOp::Min,
-            Reducer::Any => ScalarOp::Or,
-            Reducer::All | Reducer::User { .. } => ScalarOp::And,
-            Reducer::ArgMax => return self.choose(left, right, ScalarOp::Gt, float),
-            Reducer::ArgMin => return self.choose(left, right, ScalarOp::Lt, float),
-        };
-        vec![Expr::Op(op, vec![left[0].clone(), right[0].clone()])]
+        match (reduction.reducer, reduction.reducer.operation(float)) {
+            (Reducer::ArgMax | Reducer::ArgMin, Some(before)) => self.choose(left, right, before, float),
+            (_, Some(op)) => vec![Expr::Op(op, vec![left[0].clone(), right[0].clone()])],
+            (_, None) => Vec::new(),
+        }
     }
 
     /// Of two (value, position) the one that comes first: a NaN, then the value by `before`, then the position.

@@ -1,6 +1,5 @@
 //! Kernels of well-known groups, kept as text, and run on shapes that take each of their variants.
 
-use super::call::{How, call};
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::{Array, Input, Inputs, Precision, evaluate};
 use fuse_ir::graph::{Kernel, ParamKind, Reducer};
@@ -10,7 +9,7 @@ use fuse_ir::plan::{PlanOptions, plan_kernel};
 use fuse_ir::program::Program;
 use fuse_ir::random::KernelBuilder;
 use fuse_ir::scalar::ScalarOp;
-use fuse_ir::simulate::Counters;
+use fuse_ir::simulate::{Counters, Layout, ProgramOptions, VariantChoice, simulate_program};
 use fuse_ir::target::Target;
 
 fn program(kernel: Kernel) -> Program {
@@ -58,18 +57,23 @@ fn check_values(program: &Program, extents: &[usize]) -> Counters {
     let inputs = Inputs(inputs.collect());
     let want = evaluate(&program.kernel, &inputs, Precision::Exact).unwrap();
     let mut best = Counters::default();
-    for (wide, last, spread) in [(true, true, 1), (false, false, 2), (false, false, 1)] {
-        let how = How { wide, last, spread };
-        let got = call(program, &inputs, how).unwrap();
+    for (wide, variant, layout) in [
+        (true, VariantChoice::Last, Layout::Contiguous),
+        (false, VariantChoice::First, Layout::Spread(2)),
+        (false, VariantChoice::First, Layout::Contiguous),
+    ] {
+        let options = ProgramOptions { wide, variant, layout, ..ProgramOptions::default() };
+        let got = simulate_program(program, &inputs, &options).unwrap();
+        assert_eq!(got.faults().next(), None, "{} of {extents:?} {options:?}", program.kernel.name);
         assert!(
             got.outputs.same_bits(&want),
-            "{} of {extents:?} {how:?}: {:?}\n{:?}",
+            "{} of {extents:?} {options:?}: {:?}\n{:?}",
             program.kernel.name,
             want.results.first().map(|a| a.data.iter().take(8).collect::<Vec<_>>()),
             got.outputs.results.first().map(|a| a.data.iter().take(8).collect::<Vec<_>>()),
         );
         best = Counters::default();
-        got.counters.into_iter().for_each(|c| best += c);
+        got.kernels.into_iter().for_each(|k| best += k.report.counters);
     }
     best
 }

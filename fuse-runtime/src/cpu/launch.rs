@@ -6,6 +6,7 @@ use super::bindings::{Bindings, Buffer, CpuFault};
 use super::geometry::{Block, Geometry, Orientation};
 use super::parallel::{WORTH_WAKING, work};
 use super::prepare::{GroupExec, PassReduction};
+use super::reduce::Step;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::id::{AxisId, ValueId};
 use fuse_ir::index_map::{Bound, IndexExpr};
@@ -482,11 +483,16 @@ impl<'a> Launch<'a> {
             && !long
     }
 
-    /// The lanes of a reduction for each outer position. Short rows need not all of them; the functions for whole rows,
-    /// and those that are not the runtime's, take what there is.
+    /// The lanes of a reduction for each outer position. Those of short rows that hold only a neutral identity need not
+    /// be there; a user's identity takes part in the result from every lane. The functions for whole rows take what there
+    /// is.
     pub(crate) fn lanes(&self, reduction: &PassReduction) -> usize {
         let rows = self.geometry.orientation == Orientation::Rows;
-        if reduction.exec.ordered || (rows && reduction.along.is_none()) {
+        let shortens = match reduction.exec.step {
+            Step::Builtin(_) => !rows || reduction.along.is_some(),
+            Step::Argument(_) | Step::User(_) => false,
+        };
+        if !shortens {
             return reduction.exec.lanes();
         }
         self.geometry.reduced().clamp(1, LANES).next_power_of_two()
