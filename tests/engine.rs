@@ -301,14 +301,15 @@ fn infinities_of_f8e5m2_stay_where_no_cast_is_written() -> Result<(), Error> {
 }
 
 /// An identity that is not neutral shows how many accumulators there are: always 64, whatever the layout and length.
-fn a_users_reducer_starts_in_every_lane(device: &Device) -> Result<(), Error> {
+#[test]
+fn a_users_reducer_starts_in_every_lane() -> Result<(), Error> {
     for n in [1, 3, 15, 16, 40, 64, 100] {
         let data: Vec<f32> = (0..5 * n).map(|k| (k % 7) as f32).collect();
         let want: Vec<f32> = data.chunks(n).map(|row| row.iter().sum::<f32>() + 32.0).collect();
-        let rows = Tensor::<f32, 2>::from_vec(data.clone(), [5, n], device)?;
+        let rows = Tensor::<f32, 2>::from_vec(data.clone(), [5, n], &device())?;
         assert_eq!(sums_from_half(&rows)?.to_vec()?, want, "rows of {n}");
         let columns: Vec<f32> = (0..5 * n).map(|k| data[k % 5 * n + k / 5]).collect();
-        let columns = Tensor::<f32, 2>::from_vec(columns, [n, 5], device)?;
+        let columns = Tensor::<f32, 2>::from_vec(columns, [n, 5], &device())?;
         assert_eq!(sums_from_half(&columns.transpose(0, 1)?)?.to_vec()?, want, "columns of {n}");
     }
     Ok(())

@@ -549,6 +549,9 @@ pub struct RowFunction {
     pub prelude: Vec<ValueId>,
     /// Inner values that a later pass reads, a slice of scratch each. Loads are read again instead.
     pub buffers: Vec<ValueId>,
+    /// Inner values that a later pass reads, and the output in whose slice they lie until the last pass that reads them
+    /// puts the output in their place: what waits in the cache is half as much.
+    pub replaced: Vec<(ValueId, ValueId)>,
     /// Inner values that are stored, a slice each.
     pub outputs: Vec<ValueId>,
     /// Outer values that are stored, an element each.
@@ -624,5 +627,35 @@ pub fn find_row_function(group: &ScheduledGroup, staged: &StagedGroup) -> Option
         list.sort();
         list.dedup();
     }
+    find_replaced(group, staged, &mut row);
     Some(row)
+}
+
+/// Moves buffers to outputs. The pass that writes the output is the last to read the buffer, and has no transcendental
+/// functions: it is one loop, which reads each element before it writes there.
+fn find_replaced(group: &ScheduledGroup, staged: &StagedGroup, row: &mut RowFunction) {
+    let stages = |k: usize| staged.passes[k].sweep.iter().map(|&t| &staged.stages[t]);
+    let reads = |k: usize, v: ValueId| stages(k).any(|s| s.inputs.contains(&v));
+    let is_one_loop = |k: usize| {
+        stages(k).flat_map(|s| &s.values).all(|&v| match &group.value(v).op {
+            BodyOp::Map { function: MapFn::Op(op), .. } => !op.is_transcendental(),
+            _ => false,
+        })
+    };
+    for &output in &row.outputs {
+        let writes =
+            |k: &usize| group.passes[*k].stores.iter().any(|&s| group.stores[s as usize].value == output);
+        let Some(last) = (0..staged.passes.len()).find(writes).filter(|&k| is_one_loop(k)) else { continue };
+        let fits = |&v: &ValueId| {
+            v != output
+                && group.value(v).dtype.compute() == group.value(output).dtype.compute()
+                && reads(last, v)
+                && (last + 1..staged.passes.len()).all(|k| !reads(k, v))
+        };
+        if !row.buffers.contains(&output)
+            && let Some(at) = row.buffers.iter().position(fits)
+        {
+            row.replaced.push((row.buffers.remove(at), output));
+        }
+    }
 }

@@ -27,7 +27,7 @@ pub(super) fn emit_row_function(
     let inputs: Vec<Ident> = row.inputs.iter().map(|&v| values.name(v)).collect();
     let outer_inputs: Vec<Ident> = row.outer_inputs.iter().map(|&v| values.name(v)).collect();
     let scalars: Vec<Ident> = row.scalars.iter().map(|(s, _)| values.scalar_name(s)).collect();
-    let buffers = named(&mut values, &row.buffers, "row");
+    let mut buffers = named(&mut values, &row.buffers, "row");
     let outputs = named(&mut values, &row.outputs, "out");
     let outer_outputs = named(&mut values, &row.outer_outputs, "out");
     let types = |values: &Values<'_>, list: &[ValueId]| -> Vec<Ident> {
@@ -38,6 +38,10 @@ pub(super) fn emit_row_function(
     let scalar_types: Vec<Ident> = row.scalars.iter().map(|(_, dtype)| rust_type(*dtype)).collect();
 
     let prelude: Vec<TokenStream> = row.prelude.iter().map(|&v| values.binding(v)).collect();
+    let own_buffers = buffers.len();
+    for &(v, output) in &row.replaced {
+        buffers.extend(outputs.iter().find(|(u, _)| *u == output).map(|(_, slice)| (v, slice.clone())));
+    }
     let mut emitter = RowEmitter { values, staged, buffers: &buffers, outputs: &outputs };
     let mut passes = TokenStream::new();
     for &k in &staged.prologue {
@@ -50,7 +54,8 @@ pub(super) fn emit_row_function(
     let outer_results: Vec<TokenStream> = row.outer_outputs.iter().map(|&v| values.reference(v)).collect();
 
     let names = |list: &[(ValueId, Ident)]| list.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>();
-    let (buffers, outputs, outer_outputs) = (names(&buffers), names(&outputs), names(&outer_outputs));
+    let (buffers, outputs, outer_outputs) =
+        (names(&buffers[..own_buffers]), names(&outputs), names(&outer_outputs));
     let reads = [&inputs[..], &outer_inputs].concat();
     let writes = [&buffers[..], &outputs, &outer_outputs].concat();
     let whole: Vec<&Ident> = buffers.iter().chain(&outputs).collect();
@@ -88,6 +93,7 @@ pub(super) fn emit_row_function(
 struct RowEmitter<'a> {
     values: Values<'a>,
     staged: &'a StagedGroup,
+    /// The slices in which values wait for later passes: scratch, or an output that the last of these passes writes.
     buffers: &'a [(ValueId, Ident)],
     outputs: &'a [(ValueId, Ident)],
 }
@@ -117,21 +123,27 @@ impl RowEmitter<'_> {
         reads.retain(|&v| place(v) == ValuePlace::At(Place::Inner));
         reads.sort();
         reads.dedup();
-        let mut from_buffers = TokenStream::new();
-        let mut inputs: Vec<Ident> = Vec::new();
-        for &v in &reads {
-            let name = self.values.name(v);
-            if let Some((_, buffer)) = self.buffers.iter().find(|(u, _)| *u == v) {
-                from_buffers.extend(quote!(let #name = &*#buffer;));
-            }
-            inputs.push(name);
-        }
         let kept = &group.passes[k];
         let stored = |v: &ValueId| kept.stores.iter().any(|&s| group.stores[s as usize].value == *v);
         let buffers = self.buffers.iter().filter(|(v, _)| kept.buffered.contains(v));
         let outputs = self.outputs.iter().filter(|(v, _)| stored(v));
         let writes: Vec<(ValueId, Ident)> = buffers.chain(outputs).cloned().collect();
-        let one_loop = Loop { stage, inputs: &inputs, outputs: &writes, reductions: &reductions };
+        let mut from_buffers = TokenStream::new();
+        let (mut inputs, mut replaced) = (Vec::new(), Vec::new());
+        for &v in &reads {
+            let name = self.values.name(v);
+            match self.buffers.iter().find(|(u, _)| *u == v) {
+                Some((_, slice)) if writes.iter().any(|(_, written)| written == slice) => {
+                    replaced.push((name, slice.clone()));
+                    continue;
+                }
+                Some((_, slice)) => from_buffers.extend(quote!(let #name = &*#slice;)),
+                None => {}
+            }
+            inputs.push(name);
+        }
+        let one_loop =
+            Loop { stage, inputs: &inputs, outputs: &writes, replaced: &replaced, reductions: &reductions };
         let loops = one_loop.emit(&mut self.values);
 
         let written = writes.iter().map(|(_, name)| name);

@@ -44,7 +44,7 @@ pub(super) fn emit_stage(
     }
     let lanes: Vec<&Ident> = reductions.iter().map(|r| &r.lanes).collect();
     let lane_types: Vec<Ident> = reductions.iter().map(|r| values.rust_type(r.source)).collect();
-    let one_loop = Loop { stage, inputs: &inputs, outputs: &outputs, reductions: &reductions };
+    let one_loop = Loop { stage, inputs: &inputs, outputs: &outputs, replaced: &[], reductions: &reductions };
     let loops = one_loop.emit(&mut values);
     let faults: Vec<Ident> = stage.faults.iter().map(|v| format_ident!("first_fault_{}", v.0)).collect();
     let (returns, start_faults, give_faults) = if faults.is_empty() {

@@ -225,13 +225,15 @@ fn exponentials(
     Ok(Exponentials { all_infinite, shifted, exponentials, sum })
 }
 
-/// Rows whose maximum is −∞ give zeros, rows with a NaN give NaN.
+/// Rows whose maximum is −∞ give zeros, rows with a NaN give NaN. One division for a row: its elements are multiplied by
+/// the reciprocal of the sum, which is at least 1.
 fn softmax(cx: &mut Context<'_>, x: NodeId, axes: &[AxisId], site: &Site) -> Result<NodeId, Reported> {
     let e = exponentials(cx, x, axes, site)?;
     let (zero, one) = (float(cx, x, 0.0, site), float(cx, x, 1.0, site));
     let nothing = op(cx, ScalarOp::Eq, &[e.sum, zero], &site.step("test"))?;
     let divisor = op(cx, ScalarOp::Select, &[nothing, one, e.sum], &site.step("divisor"))?;
-    op(cx, ScalarOp::Div, &[e.exponentials, divisor], site)
+    let scale = op(cx, ScalarOp::Div, &[one, divisor], &site.step("reciprocal"))?;
+    op(cx, ScalarOp::Mul, &[e.exponentials, scale], site)
 }
 
 /// Rows whose maximum is −∞ give −∞.

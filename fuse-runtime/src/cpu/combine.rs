@@ -172,6 +172,18 @@ impl<T: Copy, C: Combine<T>> Tree<T, C> {
     }
 }
 
+/// The elements of a block of lanes from `start` on.
+#[inline(always)]
+pub fn block<T>(slice: &[T], start: usize) -> &[T; LANES] {
+    slice[start..].first_chunk().expect("a whole block")
+}
+
+/// The elements of a block of lanes from `start` on.
+#[inline(always)]
+pub fn block_mut<T>(slice: &mut [T], start: usize) -> &mut [T; LANES] {
+    slice[start..].first_chunk_mut().expect("a whole block")
+}
+
 #[inline(always)]
 fn halve<T: Copy, C: Combine<T>, const N: usize, const M: usize>(a: [T; N]) -> [T; M] {
     let mut folded = [C::IDENTITY; M];
