@@ -16,6 +16,27 @@
 fn g0_sweep0_body<const F: bool>(len: usize, x: &[f32], x3_lanes: &mut [f32]) {
     let x = &x[..len];
     let mut start = 0;
+    if x3_lanes.len() == 64 {
+        let mut own_x3_lanes: [f32; 64] = *::fuse::__private::reduce::block(x3_lanes, 0);
+        while len - start >= 64 {
+            let n = 64;
+            let x = ::fuse::__private::reduce::block(x, start);
+            let x3_lanes = &mut own_x3_lanes;
+            for j in 0..n {
+                let i = start + j;
+                let x = x[j];
+                let x1: f32 = x;
+                let x2: f32 = x1 * x1;
+                x3_lanes[j] =
+                    <::fuse::__private::reduce::Sum as ::fuse::__private::reduce::Combine<_>>::combine(
+                        x3_lanes[j],
+                        x2,
+                    );
+            }
+            start += 64;
+        }
+        *::fuse::__private::reduce::block_mut(x3_lanes, 0) = own_x3_lanes;
+    }
     while start < len {
         let n = ::core::cmp::Ord::min(len - start, 64);
         let x = &x[start..][..n];
@@ -183,6 +204,23 @@ fn g0_rows_body<const F: bool>(len: usize, x: &[f32], x4: i64, x9_out: &mut [f32
             let len = size;
             let x3_lanes = x3_tree.lanes();
             let mut start = 0;
+            if x3_lanes.len() == 64 {
+                let mut own_x3_lanes: [f32; 64] = *::fuse::__private::reduce::block(x3_lanes, 0);
+                while len - start >= 64 {
+                    let n = 64;
+                    let x = ::fuse::__private::reduce::block(x, start);
+                    let x3_lanes = &mut own_x3_lanes;
+                    for j in 0..n {
+                        let i = start + j;
+                        let x = x[j];
+                        let x1: f32 = x;
+                        let x2: f32 = x1 * x1;
+                        x3_lanes [j] = < :: fuse :: __private :: reduce :: Sum as :: fuse :: __private :: reduce :: Combine < _ >> :: combine (x3_lanes [j] , x2) ;
+                    }
+                    start += 64;
+                }
+                *::fuse::__private::reduce::block_mut(x3_lanes, 0) = own_x3_lanes;
+            }
             while start < len {
                 let n = ::core::cmp::Ord::min(len - start, 64);
                 let x = &x[start..][..n];
