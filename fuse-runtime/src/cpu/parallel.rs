@@ -282,7 +282,7 @@ fn run_by_passes(launch: &Launch<'_>, nanoseconds: usize) {
         run_tasks(launch, true, each, blocks * chunks, |worker, task| {
             let (block, chunk) = (task / chunks, task % chunks);
             let first = enter(worker, block);
-            worker.sweep_chunk(p, chunk);
+            worker.sweep_chunk(p, chunk, true);
             for r in 0..exec.passes[p].reductions.len() {
                 // SAFETY: each task has elements of its own among the partial results.
                 unsafe { places.keep(exec, worker, p, r, chunk * outer + first, true) };

@@ -60,7 +60,8 @@ impl Prefetch {
 
 /// Where the block begins, if it is one slice of memory and another one than the last block's.
 fn moving_start(launch: &Launch<'_>, access: &Access, block: &Block) -> Option<*const u8> {
-    if access.kind != AccessKind::Memory || !access.moves_down() {
+    let moves = access.moves_down() || (block.b > 0 && access.moves_along());
+    if access.kind != AccessKind::Memory || !moves {
         return None;
     }
     let at = access.flat_offset(launch.forms(), block)?;

@@ -26,7 +26,7 @@ impl Worker<'_> {
         let chunks = self.launch.geometry.reduced().div_ceil(CHUNK);
         self.start_scans(p);
         for chunk in 0..chunks {
-            self.sweep_chunk(p, chunk);
+            self.sweep_chunk(p, chunk, false);
             if chunks > 1 {
                 self.push_chunk(p, chunk);
             }
@@ -49,8 +49,9 @@ impl Worker<'_> {
         }
     }
 
-    /// One chunk of a sweep; the reductions of the chunk stand in the tops afterwards.
-    pub(crate) fn sweep_chunk(&mut self, p: usize, chunk: usize) {
+    /// One chunk of a sweep; the reductions of the chunk stand in the tops afterwards. `ahead` asks for the memory of the
+    /// next block of the row before it is needed.
+    pub(crate) fn sweep_chunk(&mut self, p: usize, chunk: usize, ahead: bool) {
         let launch = self.launch;
         let (g, steps) = (&launch.geometry, launch.steps);
         let pass = &launch.exec.passes[p];
@@ -86,6 +87,11 @@ impl Worker<'_> {
                 for at in (start..end).step_by(steps.b.max(1)) {
                     let (a, a_len) = (outer.start + first, steps.rows.min(outer.len - first));
                     let block = Block { c: outer.c, a, a_len, b: at, b_len: steps.b.min(end - at) };
+                    if ahead {
+                        let next = at + steps.b;
+                        let b_len = steps.b.min(g.b.saturating_sub(next));
+                        self.state.prefetch.plan(launch, &Block { b: next, b_len, ..block }, 1);
+                    }
                     self.sweep_block(p, &block);
                 }
             }
