@@ -283,7 +283,30 @@ fn extents_beside_an_empty_axis_must_multiply_too() -> Result<(), Error> {
     Ok(())
 }
 
+fuse! {
+    #[kernel(launches = 1)]
+    fn applied_to_itself<N>(p: Tensor<i32, N>) -> Tensor<i32, N> { p.gather(N, p) }
+
+    #[kernel(launches = 1)]
+    fn applied_to_itself_doubled<M, N>(p: Tensor<i32, M, N>) -> Tensor<i64, M, N> {
+        let q = p.gather(N, p) as i64;
+        q + q
+    }
+}
+
+#[test]
+fn a_tensor_looked_up_at_its_own_elements() -> Result<(), Error> {
+    applied_to_itself::verify().run()?;
+    applied_to_itself_doubled::verify().run()?;
+    let p = Tensor::from_vec(vec![2, 0, 3, 1], [4], &device())?;
+    assert_eq!(applied_to_itself(&p)?.to_vec()?, [3, 2, 1, 0]);
+    let q = Tensor::from_vec(vec![1, 0, 0, 0, 0, 1], [2, 3], &device())?;
+    assert_eq!(applied_to_itself_doubled(&q)?.to_vec()?, [0, 2, 2, 0, 0, 0]);
+    Ok(())
+}
+
 on_every_device!(
+    a_tensor_looked_up_at_its_own_elements,
     a_kernel_with_thirty_two_results,
     shifts_take_counts_of_any_integer_type,
     products_and_running_sums_stay_within_their_bounds,

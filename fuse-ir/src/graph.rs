@@ -364,7 +364,8 @@ impl Kernel {
 }
 
 impl Op {
-    /// The nodes it reads, in order; a view's indirect indices too.
+    /// The nodes it reads, in order. Of a view the source, then the nodes that give positions, each once: one of them may be
+    /// the source itself.
     pub fn operands(&self) -> Vec<NodeId> {
         match self {
             Op::Tensor(_) | Op::Scalar(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => Vec::new(),
@@ -375,7 +376,7 @@ impl Op {
                 for e in exprs {
                     e.for_each_leaf(&mut |leaf| {
                         if let IndexExpr::Indirect(n) = leaf
-                            && !nodes.contains(n)
+                            && !nodes[1..].contains(n)
                         {
                             nodes.push(*n);
                         }
