@@ -305,6 +305,23 @@ fn a_tensor_looked_up_at_its_own_elements() -> Result<(), Error> {
     Ok(())
 }
 
+fuse! {
+    /// The positions are computed in a loop of their own, before the loop that stores what they were computed from.
+    #[kernel(launches = 1)]
+    fn looked_up_beside_its_positions<A, B, C>(
+        p: Tensor<i64, C, B, A>,
+        x: Tensor<f32, A, C>,
+    ) -> (Tensor<f32, B, C, A>, Tensor<i64, C, B, A>) {
+        (x.gather(C, p.rem_euclid(extent(C).max(1))), p)
+    }
+}
+
+#[test]
+fn positions_are_computed_from_what_is_stored_beside() -> Result<(), Error> {
+    looked_up_beside_its_positions::verify().run()?;
+    Ok(())
+}
+
 on_every_device!(
     a_tensor_looked_up_at_its_own_elements,
     a_kernel_with_thirty_two_results,

@@ -367,12 +367,14 @@ impl Builder<'_> {
         self.staged.passes.iter().position(|p| p.sweep.contains(&stage))
     }
 
-    fn source(&self, v: ValueId, pass: Option<usize>) -> Source {
-        let made_here = pass.is_some_and(|p| {
-            let sweep = &self.staged.passes[p].sweep;
-            sweep.iter().any(|&t| self.staged.stages[t].outputs.contains(&v))
+    /// Where a pass finds a value: of its stages those before `stage`, or all, may have left it in a tile. (A later one may
+    /// do no more than store what the pass loads.)
+    fn source(&self, v: ValueId, pass: Option<usize>, stage: Option<usize>) -> Source {
+        let made_before = pass.is_some_and(|p| {
+            let before = self.staged.passes[p].sweep.iter().take_while(|&&t| Some(t) != stage);
+            before.into_iter().any(|&t| self.staged.stages[t].outputs.contains(&v))
         });
-        if made_here {
+        if made_before {
             return Source::Tile;
         }
         // A load that was buffered is read from its buffer: a store may have replaced what it read since.
@@ -469,7 +471,7 @@ impl Builder<'_> {
         let copies =
             self.staged.stages[stage].outputs.contains(&v) && !self.staged.stages[stage].values.contains(&v);
         if !copies {
-            return self.source(v, pass);
+            return self.source(v, pass, Some(stage));
         }
         match self.group.value(v).op {
             _ if pass.is_some_and(|p| self.group.passes[..p].iter().any(|p| p.buffered.contains(&v))) => {
@@ -507,7 +509,7 @@ impl Builder<'_> {
             // The position is the second component of the accumulator and the only one of the result.
             (v, if argument { 1 } else { output as usize })
         });
-        let sources = sources.iter().zip(&dtypes).map(|(&v, &d)| (v, d, self.source(v, Some(pass))));
+        let sources = sources.iter().zip(&dtypes).map(|(&v, &d)| (v, d, self.source(v, Some(pass), None)));
         let (sources, results) = (sources.collect(), results.collect());
         let along = match exec.step {
             Step::Builtin(fns) if self.is_taken_along(pass, r) => Some(fns),
@@ -522,7 +524,7 @@ impl Builder<'_> {
         let stores = self.group.passes[pass].stores.iter().map(|&s| s as usize);
         Some(PassScan {
             value: v,
-            source: (source, dtype, self.source(source, Some(pass))),
+            source: (source, dtype, self.source(source, Some(pass), None)),
             stores: stores.filter(|&s| self.group.stores[s].value == v).collect(),
         })
     }
