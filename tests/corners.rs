@@ -314,6 +314,17 @@ fuse! {
     ) -> (Tensor<f32, B, C, A>, Tensor<i64, C, B, A>) {
         (x.gather(C, p.rem_euclid(extent(C).max(1))), p)
     }
+
+    #[kernel(launches = 1)]
+    fn looked_up_at_one_position<A, B, C>(p: Tensor<u8>, x: Tensor<f64, C, B, A>) -> Tensor<f64, A, C> {
+        x.gather(B, (p as i64).rem_euclid(extent(B).max(1)))
+    }
+}
+
+#[test]
+fn one_position_for_all() -> Result<(), Error> {
+    looked_up_at_one_position::verify().sizes(&[("A", 9), ("B", 5), ("C", 7)]).run()?;
+    Ok(())
 }
 
 #[test]
@@ -323,6 +334,8 @@ fn positions_are_computed_from_what_is_stored_beside() -> Result<(), Error> {
 }
 
 on_every_device!(
+    one_position_for_all,
+    positions_are_computed_from_what_is_stored_beside,
     a_tensor_looked_up_at_its_own_elements,
     a_kernel_with_thirty_two_results,
     shifts_take_counts_of_any_integer_type,

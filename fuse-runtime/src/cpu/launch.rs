@@ -222,6 +222,11 @@ impl<'a> Launch<'a> {
         self.buffers.forms.get(k)
     }
 
+    /// A value that a uniform stage computed.
+    pub(crate) fn uniform(&self, v: ValueId) -> Option<Value> {
+        self.buffers.uniform.iter().find(|(u, _)| *u == v).map(|(_, value)| *value)
+    }
+
     /// Sets uniform values and gives them to the stages that read them.
     pub(crate) fn set_uniform(&mut self, v: ValueId, value: Value) {
         self.buffers.uniform.push((v, value));

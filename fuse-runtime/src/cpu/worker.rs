@@ -8,6 +8,7 @@ use super::geometry::{Block, Orientation};
 use super::launch::Launch;
 use super::prefetch::Prefetch;
 use super::prepare::{Output, Source, StageExec};
+use super::reduce::fill;
 use super::scratch::{Layout, Scratch};
 use super::tile::{LaneSlot, Slot, Tile, TileShape};
 use fuse_ir::dtype::DType;
@@ -289,11 +290,20 @@ impl<'l> Worker<'l> {
         let (rows, whole) = (launch.is_along_memory(operand), block);
         // Where a row is a run of memory only its beginning is evaluated.
         let block = &if rows { Block { b_len: 1, ..*block } } else { *block };
+        // Positions that are the same everywhere lie in no tile.
+        let mut constants: Vec<Vec<u64>> = Vec::new();
         let reads: Vec<(ValueId, *const u8, DType)> = launch.exec.group.operands[operand]
             .reads()
             .into_iter()
             .map(|u| {
                 let dtype = launch.exec.group.value(u).dtype.compute();
+                if let Some(value) = launch.uniform(u) {
+                    let mut words = vec![0u64; block.len()];
+                    // SAFETY: an element is at most a word.
+                    unsafe { fill(words.as_mut_ptr().cast(), value, block.len()) };
+                    constants.push(words);
+                    return (u, constants[constants.len() - 1].as_ptr().cast(), dtype);
+                }
                 let source = self.source_of_index(u);
                 (u, self.input(u, dtype, source, place, block).cast_const(), dtype)
             })
