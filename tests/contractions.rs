@@ -122,19 +122,8 @@ fuse! {
     }
 }
 
-macro_rules! plans {
-    ($($kernel:ident: $launches:literal,)*) => {
-        #[test]
-        fn plans_are_golden() {
-            $(
-                assert_eq!($kernel::plan().launch_count(), $launches, "launches of {}", stringify!($kernel));
-                golden::check(concat!("contractions/", stringify!($kernel), ".txt"), &$kernel::plan().to_string());
-            )*
-        }
-    };
-}
-
-plans! {
+golden::plans! {
+    "contractions",
     matmul: 1,
     linear_gelu: 1,
     linear_gelu_half: 1,

@@ -69,17 +69,14 @@ fuse! {
     }
 }
 
-macro_rules! plans {
-    ($($kernel:ident,)*) => {
-        #[test]
-        fn plans_are_golden() {
-            $(golden::check(concat!("convolutions/", stringify!($kernel), ".txt"), &$kernel::plan().to_string());)*
-        }
-    };
-}
-
-plans! {
-    conv_norm_relu, conv_channels_last, conv_grouped, conv_depthwise, conv_line, pools,
+golden::plans! {
+    "convolutions",
+    conv_norm_relu: 1,
+    conv_channels_last: 1,
+    conv_grouped: 1,
+    conv_depthwise: 1,
+    conv_line: 1,
+    pools: 1,
 }
 
 fn values(n: usize, seed: u32) -> Vec<f32> {

@@ -195,19 +195,8 @@ fn normalise(row: &[f64], eps: f64) -> Vec<f64> {
     row.iter().map(|x| (x - mean) / (var + eps).sqrt()).collect()
 }
 
-macro_rules! plans {
-    ($($kernel:ident: $launches:literal,)*) => {
-        #[test]
-        fn plans_are_golden() {
-            $(
-                assert_eq!($kernel::plan().launch_count(), $launches, "launches of {}", stringify!($kernel));
-                golden::check(concat!("patterns/", stringify!($kernel), ".txt"), &$kernel::plan().to_string());
-            )*
-        }
-    };
-}
-
-plans! {
+golden::plans! {
+    "patterns",
     sigmoid_mul_add: 1,
     add_relu_mul: 1,
     gelu_dropout_residual: 1,

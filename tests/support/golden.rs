@@ -18,3 +18,19 @@ pub(crate) fn check(name: &str, text: &str) {
         "{name} differs; `cargo xtask bless` rewrites it\n--- golden\n{want}\n--- now\n{text}"
     );
 }
+
+/// A test that the plans of kernels, each with its number of launches, are the golden ones of a folder.
+macro_rules! plans {
+    ($folder:literal, $($kernel:ident: $launches:literal,)*) => {
+        #[test]
+        fn plans_are_golden() {
+            $(
+                assert_eq!($kernel::plan().launch_count(), $launches, "launches of {}", stringify!($kernel));
+                let file = concat!($folder, "/", stringify!($kernel), ".txt");
+                $crate::golden::check(file, &$kernel::plan().to_string());
+            )*
+        }
+    };
+}
+
+pub(crate) use plans;

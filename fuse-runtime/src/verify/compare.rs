@@ -54,7 +54,7 @@ impl Reference {
         report: &mut Report,
     ) -> Result<(), Error> {
         let may_be_missed = self.has_empty_axis && !got.faulted;
-        if got.faulted != self.exact.fault.is_some() && !may_be_missed {
+        if got.faulted != self.faults() && !may_be_missed {
             return Err(Error::Verification(Box::new(Failure::fault(kernel, got.faulted, place()))));
         }
         for (k, (array, want)) in got.results.iter().zip(&self.exact.results).enumerate() {
