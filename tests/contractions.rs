@@ -3,8 +3,11 @@
 
 #[path = "support/golden.rs"]
 mod golden;
+#[path = "support/numbers.rs"]
+mod numbers;
 
 use fuse::{Device, Error, Tensor, bf16, f16, fuse};
+use numbers::values;
 
 fuse! {
     /// A matrix product.
@@ -140,18 +143,6 @@ golden::plans! {
     projected: 1,
     mlp: 2,
     embedded: 1,
-}
-
-/// Reproducible values in -2..2 that hit no simple pattern.
-fn values(n: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state
-    };
-    (0..n).map(|_| (next() >> 8) as f32 / (1 << 22) as f32 - 2.0).collect()
 }
 
 fn cpu<T: fuse::Element, const R: usize>(data: &[T], shape: [usize; R]) -> Result<Tensor<T, R>, Error> {

@@ -2,8 +2,11 @@
 
 #[path = "support/golden.rs"]
 mod golden;
+#[path = "support/numbers.rs"]
+mod numbers;
 
 use fuse::{Device, Error, Tensor, fuse};
+use numbers::values;
 
 fuse! {
     /// Convolution, batch norm, ReLU.
@@ -77,17 +80,6 @@ golden::plans! {
     conv_depthwise: 1,
     conv_line: 1,
     pools: 1,
-}
-
-fn values(n: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state
-    };
-    (0..n).map(|_| (next() >> 8) as f32 / (1 << 22) as f32 - 2.0).collect()
 }
 
 fn cpu<const R: usize>(data: &[f32], shape: [usize; R]) -> Result<Tensor<f32, R>, Error> {

@@ -1,5 +1,8 @@
 //! Layers as a user writes them, against plain f64 loops: attention in its variants, rotary positions, a cache, losses.
 
+#[path = "support/numbers.rs"]
+mod numbers;
+
 use fuse::{Device, Error, Tensor, fuse};
 
 fuse! {
@@ -49,15 +52,9 @@ fuse! {
     }
 }
 
+/// Values in -1..1.
 fn values(n: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state
-    };
-    (0..n).map(|_| (next() >> 8) as f32 / (1 << 23) as f32 - 1.0).collect()
+    numbers::values(n, seed).into_iter().map(|x| x / 2.0).collect()
 }
 
 fn cpu<const R: usize>(data: &[f32], shape: [usize; R]) -> Result<Tensor<f32, R>, Error> {

@@ -5,9 +5,12 @@
 mod devices;
 #[path = "support/golden.rs"]
 mod golden;
+#[path = "support/numbers.rs"]
+mod numbers;
 
 use devices::{device, on_every_device};
 use fuse::{Error, Tensor, fuse};
+use numbers::values;
 
 fuse! {
     /// sigmoid, multiply, add.
@@ -129,18 +132,6 @@ fuse! {
 
 const M: usize = 37;
 const N: usize = 129;
-
-/// Reproducible values in -2..2 that hit no simple pattern.
-fn values(n: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state
-    };
-    (0..n).map(|_| (next() >> 8) as f32 / (1 << 22) as f32 - 2.0).collect()
-}
 
 fn tensor<const R: usize>(shape: [usize; R], seed: u32) -> Result<(Tensor<f32, R>, Vec<f64>), Error> {
     let data = values(shape.iter().product(), seed);
