@@ -294,7 +294,8 @@ pub(crate) fn run(
     fresh: bool,
 ) -> Result<(), Error> {
     let _borrows = Borrows::take(loaded, args, if fresh { &[] } else { results })?;
-    let temps = memory::Temps::allocate(loaded, extents, results, device)?;
+    let of_call = |error: Error| error.of_call(&loaded.kernel().name, None);
+    let temps = memory::Temps::allocate(loaded, extents, results, device).map_err(of_call)?;
     match &device.kind {
         Kind::Cpu => run_on_cpu(loaded, extents, args, results, &temps),
         Kind::Simulator => with_bound_call(loaded, extents, args, results, &temps, |call| {
@@ -304,7 +305,7 @@ pub(crate) fn run(
             // SAFETY: shapes fit the program's interface and its checks hold, so that all accesses are within the views,
             // which are of this stream. Their states are taken while the launches are queued; what touches them later is
             // queued after. Results are new or do not overlap any argument.
-            unsafe { cuda::run(loaded, &stream.0, call) }
+            unsafe { cuda::run(loaded, &stream.0, call) }.map_err(of_call)
         }),
     }?;
     graph::record(loaded, device, extents, args, results, fresh);
@@ -320,8 +321,9 @@ pub(crate) fn with_temps(
     results: &[Arg<'_>],
     f: impl FnOnce(&BoundCall<'_>) -> Result<(), Error>,
 ) -> Result<Vec<Storage>, Error> {
-    let temps = memory::Temps::allocate(loaded, extents, results, device)?;
-    with_bound_call(loaded, extents, args, results, &temps, f)?;
+    let of_call = |error: Error| error.of_call(&loaded.kernel().name, None);
+    let temps = memory::Temps::allocate(loaded, extents, results, device).map_err(of_call)?;
+    with_bound_call(loaded, extents, args, results, &temps, f).map_err(of_call)?;
     Ok(temps.into_storages())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing is allocated on the way once every list has grown to what the kernel needs: lists of arguments are the thread's.
 
-use super::fault::Noted;
+use super::fault::CapturedFaults;
 use super::handle::{LaunchShape, StreamHandle};
 use super::memory::DeviceBlock;
 use super::module::{FunctionKey, GpuKernel, LoadedFunction};
@@ -18,7 +18,6 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 /// Where a launch may have faulted, with what its words mean.
-#[derive(Clone)]
 pub(crate) struct FaultPlaces {
     loaded: Arc<Loaded>,
     lowered: Arc<LoweredProgram>,
@@ -66,13 +65,11 @@ pub(super) enum Target<'a> {
     /// They run.
     Stream,
     /// They are captured; what they need in memory goes to the list.
-    Capture { handle: StreamHandle, memory: &'a mut Vec<DeviceBlock>, faults: &'a mut Vec<Captured> },
-}
-
-/// A captured launch that may fault, and its words.
-pub(super) struct Captured {
-    pub(super) places: FaultPlaces,
-    pub(super) words: Arc<DeviceBlock>,
+    Capture {
+        handle: StreamHandle,
+        memory: &'a mut Vec<DeviceBlock>,
+        faults: &'a mut Vec<Arc<CapturedFaults>>,
+    },
 }
 
 /// Queues the launches of a call.
@@ -268,11 +265,9 @@ fn reserve_words(
             found.map_or(Ok((stream.handle, words)), Err)
         }
         Target::Capture { handle, faults, .. } => {
-            let bytes = 8 * variant.faults.len();
-            let words = Arc::new(DeviceBlock::allocate(stream, bytes)?);
-            stream.fill(words.start(), 0xff, bytes)?;
-            let start = words.start();
-            faults.push(Captured { places, words });
+            let captured = CapturedFaults::allocate(stream, places)?;
+            let start = captured.start();
+            faults.push(Arc::new(captured));
             Ok((*handle, start))
         }
     }
@@ -291,11 +286,4 @@ fn fill_pointers(variant: &LoweredKernel, words: u64, lists: &mut Lists) {
     }
     lists.pointers.clear();
     lists.pointers.extend(lists.bits.iter_mut().map(|bits| std::ptr::from_mut(bits).cast::<c_void>()));
-}
-
-impl Captured {
-    /// The launch as one whose words are to be looked at.
-    pub(super) fn noted(&self) -> Noted {
-        Noted::of_graph(self.places.clone(), Arc::clone(&self.words), 0)
-    }
 }
