@@ -4,40 +4,18 @@
 #![allow(clippy::print_stdout, reason = "a program that speaks to its user")]
 #![allow(unreachable_pub, dead_code, reason = "the benches and tests share their modules")]
 
+#[path = "../tests/support/allocations.rs"]
+mod allocations;
 #[path = "harness/kernels.rs"]
 mod kernels;
 #[path = "../tests/support/standin.rs"]
 mod standins;
 
 use fuse::{Device, Error, Graph, Tensor};
-use kernels::{softmax_f32, tiny10};
+use kernels::{softmax, tiny10};
 use standins::{Child, Found, StandIn, in_child};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-
-/// Counts what is allocated.
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: everything is left to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: by the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: by the caller.
-        unsafe { System.dealloc(start, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Calls of a run, and how many pairs of runs there are.
 const CALLS: u32 = 1000;
@@ -58,7 +36,7 @@ fn main() -> Result<(), Error> {
     println!("|---|---:|---:|---:|---:|");
     print("ten operations into a given tensor", 1, || tiny10::into(&x, &z, &mut y))?;
     print("ten operations with a new result", 1, || tiny10(&x, &z).map(drop))?;
-    print("softmax with a new result", 1, || softmax_f32(&rows).map(drop))?;
+    print("softmax with a new result", 1, || softmax(&rows).map(drop))?;
     print("replay of a graph of ten calls", 0, || graph.replay())?;
     Ok(())
 }
@@ -76,9 +54,9 @@ fn print(what: &str, launches: u32, mut call: impl FnMut() -> Result<(), Error>)
         Ok(start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS))
     };
     StandIn::Driver.quiet(true);
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = allocations::count();
     run()?;
-    let allocations = (ALLOCATIONS.load(Ordering::Relaxed) - before) as f64 / f64::from(CALLS);
+    let allocated = (allocations::count() - before) as f64 / f64::from(CALLS);
     let (mut calls, mut bare, mut over) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..PAIRS {
         let pair = (run()?, bare_launches(launches));
@@ -91,7 +69,7 @@ fn print(what: &str, launches: u32, mut call: impl FnMut() -> Result<(), Error>)
         times.sort_by(f64::total_cmp);
         times[PAIRS / 2]
     });
-    println!("| {what} | {calls:.0} | {bare:.0} | {over:.0} | {allocations:.2} |");
+    println!("| {what} | {calls:.0} | {bare:.0} | {over:.0} | {allocated:.2} |");
     Ok(())
 }
 

@@ -2,6 +2,9 @@
 //! what becomes of every error that they give.
 #![cfg(target_os = "linux")]
 
+#[path = "support/allocations.rs"]
+#[allow(unreachable_pub, reason = "a bench has it too")]
+mod allocations;
 #[path = "support/standin.rs"]
 #[allow(dead_code, unreachable_pub, reason = "a bench has it too")]
 mod standins;

@@ -107,3 +107,31 @@ fn copies_wait_where_there_is_no_slot() -> Result<(), Error> {
     check_end();
     Ok(())
 }
+
+/// Of a call only its new result is allocated, once every list is as long as it needs to be.
+#[test]
+fn launches_allocate_nothing() -> Result<(), Error> {
+    in_own_process!();
+    let device = new_device()?;
+    StandIn::Driver.quiet(true);
+    let x = Tensor::full(1.0f32, [30, 64], &device)?;
+    let i = Tensor::full(1i32, [30], &device)?;
+    let (mut y, mut j) = (scale(&x, 2.0)?, quotient(&i, &i)?);
+    let count = |call: &mut dyn FnMut() -> Result<(), Error>| -> Result<f64, Error> {
+        (0..50).try_for_each(|_| call())?;
+        let before = crate::allocations::count();
+        (0..50).try_for_each(|_| call())?;
+        Ok((crate::allocations::count() - before) as f64 / 50.0)
+    };
+    assert_eq!(count(&mut || scale::into(&x, 2.0, &mut y))?, 0.0);
+    assert_eq!(count(&mut || normalise::into(&x, &mut y))?, 0.0, "with a fact");
+    assert_eq!(count(&mut || scale(&x, 2.0).map(drop))?, 1.0);
+    // Of launches that may fault there are lists, which grow until somebody waits.
+    let faults = count(&mut || quotient::into(&i, &i, &mut j))?;
+    assert!(faults < 0.2, "{faults}");
+    println!("centre {}", count(&mut || centre::into(&x, &mut y))?);
+    StandIn::Driver.quiet(false);
+    drop((x, y, i, j, device));
+    check_end();
+    Ok(())
+}

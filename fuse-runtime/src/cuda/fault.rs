@@ -24,12 +24,20 @@ pub(crate) struct PendingFaults {
     stale: bool,
     used: usize,
     noted: Vec<Noted>,
+    /// The extents of what was launched, one launch after the other.
+    extents: Vec<i64>,
 }
 
 /// A launch, and where it notes its faults.
 enum Noted {
-    /// From that word of the stream's array on.
-    Launched(FaultPlaces, usize),
+    /// In the stream's array.
+    Launched {
+        places: FaultPlaces,
+        /// The first of its words.
+        word: usize,
+        /// Where its extents start, and how many there are.
+        extents: (usize, usize),
+    },
     /// In words of its own.
     Replayed(Arc<CapturedFaults>),
 }
@@ -37,6 +45,7 @@ enum Noted {
 /// A captured launch that may fault, and its words.
 pub(super) struct CapturedFaults {
     places: FaultPlaces,
+    extents: Vec<i64>,
     words: LentBlock,
     /// Whether a word may not be set.
     stale: AtomicBool,
@@ -52,7 +61,7 @@ impl PendingFaults {
     /// The array and the words of captured launches of which the graph is gone, for whoever frees them.
     pub(super) fn take_memory(&mut self) -> Vec<DevicePointer> {
         let captured = self.noted.drain(..).filter_map(|noted| match noted {
-            Noted::Launched(..) => None,
+            Noted::Launched { .. } => None,
             Noted::Replayed(captured) => Some(captured.start()),
         });
         captured.chain(self.words.take()).collect()
@@ -65,11 +74,12 @@ impl PendingFaults {
         }
     }
 
-    /// Words for a launch, set. If the array is full, what is noted is looked at first, and its error comes back beside.
+    /// Words for a launch with these extents, set. If the array is full, what is noted is looked at first, and its error comes back beside.
     pub(super) fn reserve(
         &mut self,
         stream: &Arc<Stream>,
         places: FaultPlaces,
+        extents: &[i64],
     ) -> Result<(DevicePointer, Option<Error>), Error> {
         // A kernel has far fewer places than there are words.
         let count = places.count().min(WORDS);
@@ -91,7 +101,12 @@ impl PendingFaults {
         }
         let first = self.used;
         self.used += count;
-        self.noted.push(Noted::Launched(places, first));
+        self.noted.push(Noted::Launched {
+            places,
+            word: first,
+            extents: (self.extents.len(), extents.len()),
+        });
+        self.extents.extend_from_slice(extents);
         Ok((start + 8 * first as u64, found))
     }
 
@@ -104,8 +119,9 @@ impl PendingFaults {
         let mut first = None;
         for noted in &self.noted {
             let fault = match noted {
-                Noted::Launched(places, at) => {
-                    let fault = places.first_fault(&array[*at..(at + places.count()).min(array.len())]);
+                Noted::Launched { places, word, extents: (start, count) } => {
+                    let words = &array[*word..(word + places.count()).min(array.len())];
+                    let fault = places.first_fault(words, &self.extents[*start..start + count]);
                     self.stale |= fault.is_some();
                     fault
                 }
@@ -118,15 +134,22 @@ impl PendingFaults {
                 captured.noted.store(false, Ordering::Relaxed);
             }
         }
+        self.extents.clear();
         self.used = 0;
         Ok(first)
     }
 }
 
 impl CapturedFaults {
-    pub(super) fn allocate(stream: &Arc<Stream>, places: FaultPlaces) -> Result<CapturedFaults, Error> {
+    /// Words for a captured launch with these extents.
+    pub(super) fn allocate(
+        stream: &Arc<Stream>,
+        places: FaultPlaces,
+        extents: &[i64],
+    ) -> Result<CapturedFaults, Error> {
         let words = LentBlock::allocate(stream, 8 * places.count().max(1))?;
-        Ok(CapturedFaults { places, words, stale: AtomicBool::new(true), noted: AtomicBool::new(false) })
+        let (stale, noted) = (AtomicBool::new(true), AtomicBool::new(false));
+        Ok(CapturedFaults { places, extents: extents.to_vec(), words, stale, noted })
     }
 
     /// Where the words are.
@@ -147,7 +170,7 @@ impl CapturedFaults {
     fn look(&self, stream: &Stream) -> Result<Option<Error>, Error> {
         let mut words = vec![u64::MAX; self.places.count()];
         stream.read_words(self.start(), &mut words)?;
-        let fault = self.places.first_fault(&words);
+        let fault = self.places.first_fault(&words, &self.extents);
         if fault.is_some() {
             self.stale.store(true, Ordering::Relaxed);
         }

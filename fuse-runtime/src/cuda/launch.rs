@@ -22,7 +22,6 @@ pub(crate) struct FaultPlaces {
     loaded: Arc<Loaded>,
     lowered: Arc<LoweredProgram>,
     key: FunctionKey,
-    extents: Vec<i64>,
 }
 
 impl FaultPlaces {
@@ -37,11 +36,11 @@ impl FaultPlaces {
         self.kernel().map_or(0, |kernel| kernel.faults.len())
     }
 
-    /// The fault of the least node that noted one.
-    pub(super) fn first_fault(&self, words: &[u64]) -> Option<Error> {
+    /// The fault of the least node that noted one, of a launch with these extents.
+    pub(super) fn first_fault(&self, words: &[u64], extents: &[i64]) -> Option<Error> {
         let noted = self.kernel()?.faults.iter().zip(words).filter(|(_, word)| **word != u64::MAX);
         let (site, word) = noted.min_by_key(|(site, _)| site.node)?;
-        let fault = site_fault(site, *word, &self.extents);
+        let fault = site_fault(site, *word, extents);
         Some(Error::Fault(Box::new(describe_fault(self.loaded.kernel(), &fault))))
     }
 }
@@ -217,9 +216,8 @@ fn prepare_variant(
     }
     let dims = variant.kernel.evaluate_geometry(&lists.arguments);
     let dims = dims.map_err(|error| invalid(loaded, &error.to_string()))?;
-    let facts = dims.facts.iter().rev().fold(0, |bits, &fact| bits << 1 | u64::from(fact));
-    let key = FunctionKey { facts, ..key };
-    let function = kernel.function(loaded, stream, variant, key, &dims.facts)?;
+    let key = FunctionKey { facts: dims.facts, ..key };
+    let function = kernel.function(loaded, stream, variant, key)?;
     Ok(Some(Prepared { dims, key, function }))
 }
 
@@ -253,19 +251,14 @@ fn reserve_words(
             Target::Capture { handle, .. } => (*handle, 0),
         });
     }
-    let places = FaultPlaces {
-        loaded: Arc::clone(loaded),
-        lowered: Arc::clone(&kernel.lowered),
-        key,
-        extents: call.extents.to_vec(),
-    };
+    let places = FaultPlaces { loaded: Arc::clone(loaded), lowered: Arc::clone(&kernel.lowered), key };
     match target {
         Target::Stream => {
-            let (words, found) = stream.with_faults(|faults| faults.reserve(stream, places))?;
+            let (words, found) = stream.with_faults(|faults| faults.reserve(stream, places, call.extents))?;
             found.map_or(Ok((stream.handle, words)), Err)
         }
         Target::Capture { handle, faults, .. } => {
-            let captured = CapturedFaults::allocate(stream, places)?;
+            let captured = CapturedFaults::allocate(stream, places, call.extents)?;
             let start = captured.start();
             faults.push(Arc::new(captured));
             Ok((*handle, start))

@@ -81,7 +81,6 @@ impl GpuKernel {
         stream: &Stream,
         kernel: &LoweredKernel,
         key: FunctionKey,
-        facts: &[bool],
     ) -> Result<LoadedFunction, Error> {
         if let Some(found) = self.find(key) {
             return Ok(found);
@@ -90,7 +89,7 @@ impl GpuKernel {
         if let Some(found) = self.find(key) {
             return Ok(found);
         }
-        let new = self.load(loaded, stream, kernel, key, facts)?;
+        let new = self.load(loaded, stream, kernel, key)?;
         self.functions.write().unwrap_or_else(PoisonError::into_inner).insert(key, new);
         Ok(new)
     }
@@ -105,10 +104,10 @@ impl GpuKernel {
         stream: &Stream,
         kernel: &LoweredKernel,
         key: FunctionKey,
-        facts: &[bool],
     ) -> Result<LoadedFunction, Error> {
         let name = &loaded.kernel().name;
-        let options = compile_options(&kernel.kernel, facts);
+        let facts: Vec<bool> = (0..kernel.kernel.facts.len()).map(|k| key.facts >> k & 1 == 1).collect();
+        let options = compile_options(&kernel.kernel, &facts);
         let embedded = loaded.sources.iter().find(|source| is_text_of(source, key)).map(|source| source.text);
         let compiled = match embedded {
             Some(text) => {
