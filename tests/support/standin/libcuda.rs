@@ -318,7 +318,8 @@ driver! {
     }
 }
 
-/// From now on, or from now on no more, [`cuLaunchKernel`] and [`cuCtxSetCurrent`] return at once, and cost nothing.
+/// From now on, or from now on no more, [`cuLaunchKernel`], [`cuGraphLaunch`] and [`cuCtxSetCurrent`] return at once, and
+/// cost nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn standin_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
@@ -389,18 +390,26 @@ driver! {
         give(graph, driver.add(Object::Graph(captured)))
     }
 
-    work cuGraphLaunch(driver, exec: Handle, stream: Handle) {
+    work cuGraphDestroy(driver, graph: Handle) { driver.remove(graph, "graph").map(drop) }
+
+    work cuGraphExecDestroy(driver, exec: Handle) { driver.remove(exec, "exec").map(drop) }
+}
+
+/// # Safety
+/// As `cuda.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphLaunch(exec: Handle, stream: Handle) -> u32 {
+    if QUIET.load(Ordering::Relaxed) {
+        return 0;
+    }
+    work("cuGraphLaunch", |driver| {
         driver.running_stream(stream)?;
         let Some(Object::Exec(launches)) = driver.objects.get(&exec) else {
             return Err(misuse(format!("no graph {exec} to launch"), state::INVALID_HANDLE));
         };
         launches.iter().for_each(|launch| event(format!("replay {stream:#x} {}", driver.describe(launch))));
         Ok(())
-    }
-
-    work cuGraphDestroy(driver, graph: Handle) { driver.remove(graph, "graph").map(drop) }
-
-    work cuGraphExecDestroy(driver, exec: Handle) { driver.remove(exec, "exec").map(drop) }
+    })
 }
 
 /// # Safety
