@@ -1,10 +1,10 @@
 //! One stage as a function: slices in, slices out, one loop.
 
-use super::emit_versions;
 use super::inline::inline_chains;
 use super::literal::rust_type;
 use super::loops::{Along, Loop};
 use super::values::Values;
+use super::{Versions, emit_versions};
 use fuse_ir::graph::Kernel;
 use fuse_ir::id::ValueId;
 use fuse_ir::schedule::ScheduledGroup;
@@ -57,7 +57,7 @@ pub(super) fn emit_stage(
     let count = |n: usize| (0..n).map(Literal::usize_unsuffixed).collect::<Vec<_>>();
     let (input, scalar, output, lane) =
         (count(inputs.len()), count(scalars.len()), count(outputs.len()), count(lanes.len()));
-    let versions = emit_versions(private, name, |fma| {
+    let versions = emit_versions(private, name, Versions::Stage, |fma| {
         let call = quote!(#body::<#fma>(
             row.len(), #(row.input(#input),)* #(row.scalar(#scalar),)* #(row.output(#output),)*
             #(row.lanes(#lane),)*
