@@ -13,6 +13,8 @@ pub(super) struct Loop<'a> {
     pub(super) stage: &'a Stage,
     /// Input slices; their elements have the same names.
     pub(super) inputs: &'a [Ident],
+    /// Those that most likely lie in memory and not in a cache: loops with reductions ask for them ahead.
+    pub(super) ahead: &'a [Ident],
     /// Output slices and what goes there.
     pub(super) outputs: &'a [(ValueId, Ident)],
     /// Values that lie in an output slice, element by element, until the loop overwrites them: value and slice.
@@ -154,7 +156,7 @@ impl Loop<'_> {
         }
         let private = values.private;
         let count = Literal::usize_unsuffixed(LANES);
-        let inputs = self.inputs;
+        let (inputs, ahead) = (self.inputs, self.ahead);
         let outputs: Vec<&Ident> = self.outputs.iter().map(|(_, name)| name).collect();
         let lanes: Vec<&Ident> = self.reductions.iter().map(|r| &r.lanes).collect();
         let types: Vec<Ident> = self.reductions.iter().map(|r| values.rust_type(r.source)).collect();
@@ -165,6 +167,7 @@ impl Loop<'_> {
                 while len - start >= #count {
                     let n = #count;
                     #(let #inputs = #private::reduce::block(#inputs, start);)*
+                    #(#private::reduce::ask_ahead(#ahead);)*
                     #(let #outputs = #private::reduce::block_mut(#outputs, start);)*
                     #(let #lanes = &mut #own;)*
                     #loops

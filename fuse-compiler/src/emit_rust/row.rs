@@ -142,8 +142,14 @@ impl RowEmitter<'_> {
             }
             inputs.push(name);
         }
-        let one_loop =
-            Loop { stage, inputs: &inputs, outputs: &writes, replaced: &replaced, reductions: &reductions };
+        let one_loop = Loop {
+            stage,
+            inputs: &inputs,
+            ahead: &[],
+            outputs: &writes,
+            replaced: &replaced,
+            reductions: &reductions,
+        };
         let loops = one_loop.emit(&mut self.values);
 
         let written = writes.iter().map(|(_, name)| name);

@@ -7,7 +7,7 @@ use super::values::Values;
 use super::{Versions, emit_versions};
 use fuse_ir::graph::Kernel;
 use fuse_ir::id::ValueId;
-use fuse_ir::schedule::ScheduledGroup;
+use fuse_ir::schedule::{BodyOp, ScheduledGroup};
 use fuse_ir::stage::{Stage, StagedGroup, reduced_along};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -44,7 +44,16 @@ pub(super) fn emit_stage(
     }
     let lanes: Vec<&Ident> = reductions.iter().map(|r| &r.lanes).collect();
     let lane_types: Vec<Ident> = reductions.iter().map(|r| values.rust_type(r.source)).collect();
-    let one_loop = Loop { stage, inputs: &inputs, outputs: &outputs, replaced: &[], reductions: &reductions };
+    let is_load = |v: &ValueId| matches!(group.value(*v).op, BodyOp::Load(_));
+    let ahead: Vec<Ident> = stage.inputs.iter().filter(|v| is_load(v)).map(|&v| values.name(v)).collect();
+    let one_loop = Loop {
+        stage,
+        inputs: &inputs,
+        ahead: &ahead,
+        outputs: &outputs,
+        replaced: &[],
+        reductions: &reductions,
+    };
     let loops = one_loop.emit(&mut values);
     let faults: Vec<Ident> = stage.faults.iter().map(|v| format_ident!("first_fault_{}", v.0)).collect();
     let (returns, start_faults, give_faults) = if faults.is_empty() {

@@ -21,6 +21,7 @@ fn g0_sweep0_body<const F: bool>(len: usize, x: &[f32], x3_lanes: &mut [f32]) {
         while len - start >= 64 {
             let n = 64;
             let x = ::fuse::__private::reduce::block(x, start);
+            ::fuse::__private::reduce::ask_ahead(x);
             let x3_lanes = &mut own_x3_lanes;
             for j in 0..n {
                 let i = start + j;

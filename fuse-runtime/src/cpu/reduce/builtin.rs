@@ -2,6 +2,7 @@
 
 use super::super::combine::{All, Any, Combine, Max, Min, Prod, Sum, fold_lanes};
 use super::super::instruction_set::InstructionSet;
+use super::super::prefetch::ask_ahead;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::graph::Reducer;
 use fuse_ir::schedule::{CHUNK, LANES};
@@ -20,11 +21,14 @@ pub(crate) struct BuiltinFns {
 }
 
 #[inline(always)]
-fn lanes_body<T: Copy, C: Combine<T>>(acc: &mut [T; LANES], data: &[T]) {
+fn lanes_body<T: Copy, C: Combine<T>, const AHEAD: bool>(acc: &mut [T; LANES], data: &[T]) {
     let (whole, tail) = data.as_chunks::<LANES>();
     // A copy, so that the lanes stay in registers: the tail below indexes the array by numbers known at run time only.
     let mut lanes = *acc;
     for chunk in whole {
+        if AHEAD {
+            ask_ahead(chunk);
+        }
         for i in 0..LANES {
             lanes[i] = C::combine(lanes[i], chunk[i]);
         }
@@ -122,7 +126,11 @@ fn rows_body<T: Copy, C: Combine<T>, const SPECIAL: bool>(data: &[T], n: usize, 
         _ => {
             for (o, row) in out.iter_mut().zip(data.chunks_exact(n)) {
                 let mut lanes = [C::IDENTITY; LANES];
-                lanes_body::<T, C>(&mut lanes, row);
+                // A whole chunk is most likely one of a long row, which lies in memory.
+                match n {
+                    CHUNK => lanes_body::<T, C, true>(&mut lanes, row),
+                    _ => lanes_body::<T, C, false>(&mut lanes, row),
+                }
                 *o = fold_lanes::<T, C>(lanes);
             }
         }
@@ -135,7 +143,7 @@ macro_rules! version {
         $(#[$feature])?
         unsafe fn lanes(acc: *mut u8, data: *const u8, len: usize) {
             // SAFETY: the caller gives 64 accumulators and `len` elements that do not overlap.
-            unsafe { lanes_body::<$t, $c>(&mut *acc.cast(), std::slice::from_raw_parts(data.cast(), len)) }
+            unsafe { lanes_body::<$t, $c, false>(&mut *acc.cast(), std::slice::from_raw_parts(data.cast(), len)) }
         }
         $(#[$feature])?
         unsafe fn fold(acc: *mut u8) {
