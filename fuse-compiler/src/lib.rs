@@ -21,4 +21,6 @@ mod emit_cuda;
 pub mod emit_rust;
 pub mod expand;
 
+pub mod record;
+
 pub mod pipeline;

@@ -5,18 +5,25 @@ use crate::expand::expand_items;
 use crate::lower::lower_kernels;
 use crate::planning::{PlannedKernel, explain_kernels, plan_kernels};
 use crate::prelude::collect_used_ops;
+use crate::record::{emit_dependency, record_block, record_folder};
 use crate::scalar::lower_scalar_items;
 use crate::scalar_sources::{ScalarSources, collect_consts, collect_ops, collect_reducers};
 use crate::syntax::{Block, parse_block};
 use proc_macro2::TokenStream;
+use quote::quote;
 
 /// Expands a block. `facade` is the path of the facade crate in the user's. The expansion contains the errors; they are in
 /// `diagnostics` too.
 pub fn expand_block(facade: &TokenStream, tokens: TokenStream, diagnostics: &mut Diagnostics) -> TokenStream {
-    with_plans(tokens, diagnostics, |block, sources, planned, diagnostics| {
+    let marker = emit_dependency();
+    let items = with_plans(tokens.clone(), diagnostics, |block, sources, planned, diagnostics| {
         explain_kernels(block, &planned);
+        if let Some(folder) = record_folder() {
+            record_block(&folder, &tokens, block, &planned, diagnostics);
+        }
         expand_items(facade, block, sources, &planned, diagnostics)
-    })
+    });
+    quote!(#marker #items)
 }
 
 /// The kernels of a block with their plans for this CPU, for tools that want them as data. What does not compile is left
@@ -26,7 +33,7 @@ pub fn plan_block(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Vec<Pla
 }
 
 /// The stages up to the plans, and what is made of them.
-fn with_plans<T>(
+pub(crate) fn with_plans<T>(
     tokens: TokenStream,
     diagnostics: &mut Diagnostics,
     finish: impl FnOnce(&Block, &ScalarSources<'_>, Vec<PlannedKernel>, &mut Diagnostics) -> T,

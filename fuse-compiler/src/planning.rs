@@ -19,6 +19,14 @@ pub struct PlannedKernel {
     pub dtypes: Vec<fuse_ir::dtype::DType>,
     /// The kernel with its plan.
     pub program: Program,
+    places: SourcePlaces,
+}
+
+impl PlannedKernel {
+    /// Where an operation stands in the source.
+    pub fn place_of(&self, node: NodeId) -> Option<Place> {
+        self.places.place_of(&self.program.kernel, node)
+    }
 }
 
 /// Simplifies and plans each kernel for this CPU. Kernels that break their contract are reported and left out.
@@ -36,7 +44,7 @@ pub fn plan_kernels(
         match plan_kernel(&kernel, &target, &PlanOptions::default()) {
             Ok(plan) => {
                 let dtypes = dtype_args.into_iter().map(|(_, dtype)| dtype).collect();
-                planned.push(PlannedKernel { item, dtypes, program: Program { kernel, plan } });
+                planned.push(PlannedKernel { item, dtypes, program: Program { kernel, plan }, places });
             }
             Err(error) => report_refusal(block, item, &kernel, &places, &error, diagnostics),
         }
@@ -60,6 +68,7 @@ pub fn explain_kernels(block: &Block, planned: &[PlannedKernel]) {
 
 /// Where the operations of a kernel stand. Simplification renumbers nodes, and keeps their origins; operations that
 /// start at one token are told apart by their text.
+#[derive(Clone, Debug)]
 struct SourcePlaces {
     places: HashMap<(u32, u32, String), Place>,
 }

@@ -134,6 +134,7 @@ pub const ALL: &[&str] = &[
     "parameter_type",
     "path_outside_block",
     "pattern_not_supported",
+    "plans_not_written",
     "position_not_integer",
     "position_not_uniform",
     "positional_after_named",

@@ -3,6 +3,7 @@
 use crate::diagnostic::{Diagnostic, Place};
 use fuse_ir::plan::Decision;
 use proc_macro2::Span;
+use std::path::Path;
 
 /// A kernel keeps to its number of launches; the tuple is what it wants and what it needs.
 ///
@@ -44,4 +45,21 @@ pub fn too_many_launches(
 /// ```
 pub fn unplannable(at: Place, kernel: &str, because: &str) -> Diagnostic {
     Diagnostic::new("unplannable", at, format!("`{kernel}` cannot be planned: {because}"))
+}
+
+/// What `FUSE_PLAN_DIR` names takes no files.
+///
+/// ```text
+/// fuse! { #[kernel] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x } }
+/// ^^^^^
+/// ```
+pub fn plans_not_written(at: Place, folder: &Path, error: &std::io::Error) -> Diagnostic {
+    let folder = folder.display();
+    Diagnostic::new(
+        "plans_not_written",
+        at,
+        format!("the plans of this block cannot be written to `{folder}`"),
+    )
+    .note(error.to_string())
+    .help("let the environment variable `FUSE_PLAN_DIR` name a folder that can be written, or unset it")
 }
