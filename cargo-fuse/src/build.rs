@@ -1,0 +1,183 @@
+//! The build that is asked: `cargo check` with a folder for the records of expansions.
+
+use crate::arguments::CargoArguments;
+use crate::failure::Failure;
+use crate::kernel::Kernel;
+use fuse_compiler::record::{BlockRecord, FORMAT};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a build compiled.
+#[derive(Debug)]
+pub(crate) struct Build {
+    /// The folder of the workspace's manifest.
+    pub(crate) workspace_root: PathBuf,
+    /// The kernels, in the order of packages, crates and their source.
+    pub(crate) kernels: Vec<Kernel>,
+}
+
+/// Checks the crate and gives its kernels. What rustc and cargo say goes to the terminal.
+///
+/// # Errors
+/// If cargo does not start, the build fails, or the crate uses another version of fuse-kernels.
+pub(crate) fn check_crate(arguments: &CargoArguments) -> Result<Build, Failure> {
+    let workspace = ask_workspace(arguments)?;
+    let target = arguments.target_dir.clone().unwrap_or(workspace.target_directory).join("fuse");
+    let folder = PlanFolder::create(&target)?;
+    let packages = run_check(arguments, &target, &folder.0)?;
+    let kernels = read_records(&folder.0, &packages)?;
+    Ok(Build { workspace_root: workspace.root, kernels })
+}
+
+/// The program that calls this one, or the one on the path.
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
+}
+
+fn not_started(error: &std::io::Error) -> Failure {
+    Failure::broken(format!("cargo does not start: {error}"))
+}
+
+struct Workspace {
+    root: PathBuf,
+    target_directory: PathBuf,
+}
+
+fn ask_workspace(arguments: &CargoArguments) -> Result<Workspace, Failure> {
+    let output = cargo()
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .args(arguments.workspace_arguments())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| not_started(&error))?;
+    if !output.status.success() {
+        return Err(Failure::broken("`cargo metadata` fails; the reason stands above"));
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let path = |name: &str| {
+        let text = metadata[name].as_str();
+        text.map(PathBuf::from).ok_or_else(|| Failure::broken(format!("`cargo metadata` gives no `{name}`")))
+    };
+    Ok(Workspace { root: path("workspace_root")?, target_directory: path("target_directory")? })
+}
+
+/// A folder for the records of one build, removed with them. Its name is new, so that cargo expands every block again: no
+/// record of another build is taken for one of this.
+struct PlanFolder(PathBuf);
+
+impl PlanFolder {
+    fn create(target: &Path) -> Result<PlanFolder, Failure> {
+        let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let folder = target.join("plans").join(format!("{}-{}", std::process::id(), time.as_nanos()));
+        // The name is compiled into nothing, but rustc runs in another folder.
+        let folder = std::path::absolute(&folder).unwrap_or(folder);
+        fs::create_dir_all(&folder).map_err(|error| {
+            Failure::broken(format!("the folder `{}` cannot be made: {error}", folder.display()))
+        })?;
+        Ok(PlanFolder(folder))
+    }
+}
+
+impl Drop for PlanFolder {
+    fn drop(&mut self) {
+        // What is left only takes space.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs `cargo check`. Gives the folders of the packages that it compiled from a path: what comes from a registry is not
+/// compiled again for a variable that changes, so that its kernels would be there in one run and not in the next.
+fn run_check(arguments: &CargoArguments, target: &Path, folder: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
+    let output = cargo()
+        .args(["check", "--message-format", "json-render-diagnostics", "--target-dir"])
+        .arg(target)
+        .args(arguments.workspace_arguments())
+        .args(arguments.check_arguments())
+        .env("FUSE_PLAN_DIR", folder)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| not_started(&error))?;
+    if !output.status.success() {
+        return Err(Failure::broken("`cargo check` fails; the reason stands above"));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let own = messages.filter(|message| {
+        message["reason"] == "compiler-artifact"
+            && message["package_id"].as_str().is_some_and(|id| id.starts_with("path+"))
+    });
+    let manifests = own.filter_map(|message| message["manifest_path"].as_str().map(PathBuf::from));
+    Ok(manifests.filter_map(|manifest| manifest.parent().map(Path::to_owned)).collect())
+}
+
+fn read_records(folder: &Path, packages: &BTreeSet<PathBuf>) -> Result<Vec<Kernel>, Failure> {
+    let unreadable = |error: &dyn std::fmt::Display| {
+        Failure::broken(format!("the plans in `{}` cannot be read: {error}", folder.display()))
+    };
+    let mut records = Vec::new();
+    for file in fs::read_dir(folder).map_err(|error| unreadable(&error))? {
+        let path = file.map_err(|error| unreadable(&error))?.path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).map_err(|error| unreadable(&error))?;
+        let record: Value = serde_json::from_str(&text).map_err(|error| unreadable(&error))?;
+        check_version(&record)?;
+        let record: BlockRecord = serde_json::from_value(record).map_err(|error| unreadable(&error))?;
+        if packages.contains(&record.manifest_dir) {
+            records.push(record);
+        }
+    }
+    let key = |record: &BlockRecord| {
+        let place = record.kernels.first().and_then(|kernel| kernel.place.clone());
+        let place = place.map(|place| (place.file, place.line, place.column));
+        (record.package.clone(), record.crate_name.clone(), place)
+    };
+    records.sort_by_key(key);
+    let mut kernels = Vec::new();
+    for record in records {
+        for kernel in Kernel::list(record) {
+            kernels.push(kernel.ok_or_else(|| unreadable(&"a program of another version"))?);
+        }
+    }
+    Ok(kernels)
+}
+
+/// Records are read by the version that wrote them.
+fn check_version(record: &Value) -> Result<(), Failure> {
+    let own = env!("CARGO_PKG_VERSION");
+    let version = record["version"].as_str().unwrap_or("unknown");
+    if record["format"] == FORMAT && version == own {
+        return Ok(());
+    }
+    Err(Failure::broken(format!(
+        "the package `{}` uses fuse-kernels {version}, this is cargo-fuse {own}; install cargo-fuse of that version",
+        record["package"].as_str().unwrap_or_default()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_version;
+    use serde_json::json;
+
+    #[test]
+    fn records_of_another_version_are_refused_with_both_versions() {
+        let own = env!("CARGO_PKG_VERSION");
+        assert_eq!(check_version(&json!({ "format": 1, "version": own, "package": "demo" })), Ok(()));
+        let other = check_version(&json!({ "format": 1, "version": "9.8.7", "package": "demo" }));
+        let failure = other.expect_err("another version");
+        assert_eq!(failure.code, 2);
+        assert_eq!(
+            failure.message,
+            format!(
+                "the package `demo` uses fuse-kernels 9.8.7, this is cargo-fuse {own}; install cargo-fuse of that version"
+            )
+        );
+        assert!(check_version(&json!({ "format": 2, "version": own, "package": "demo" })).is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! What goes wrong, and the exit status that says so: 1 for what was found, 2 for what kept from looking.
+
+use super::crates::{Crate, check_golden};
+use std::path::Path;
+
+const LIBRARY: &str = "\
+fuse::fuse! {
+    #[kernel(launches = 1)]
+    pub fn centred<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> { x - x.mean(N) }
+
+    #[kernel]
+    pub fn other<K>(x: Tensor<f32, K>) -> Tensor<f32, K> { x }
+}
+";
+
+#[test]
+fn what_is_not_there_is_named_with_what_is() {
+    let demo = Crate::new("unknown", LIBRARY);
+    let fails = |line: &str, code: i32, message: &str| {
+        let ran = demo.fuse(line);
+        assert_eq!(ran.failure(), (code, message), "{line}");
+        assert_eq!(ran.out, "", "{line}");
+    };
+    fails("explain center", 1, "no kernel `center`: there are `centred`, `other`");
+    fails("emit center --cuda", 1, "no kernel `center`: there are `centred`, `other`");
+    let targets = "there are `cpu`, `sm_75`, `sm_80`, `sm_86`, `sm_89`, `sm_90`, `sm_100`, `sm_120`";
+    fails("explain --target sm_10", 2, &format!("no target `sm_10`: {targets}"));
+    fails("explain --assume B=3", 2, "no axis `B`: there are `K`, `M`, `N`");
+    fails("explain centred --assume K=3", 2, "no axis `K`: there are `M`, `N`");
+
+    demo.write("src/lib.rs", "");
+    let none =
+        "there are none in what was compiled; those of tests and examples are compiled with --all-targets";
+    fails("explain", 1, &format!("no kernels: {none}"));
+    fails("explain k", 1, &format!("no kernel `k`: {none}"));
+}
+
+#[test]
+fn a_wrong_call_shows_how_it_is_called() {
+    let demo = Crate::new("call", LIBRARY);
+    for line in ["", "explain --no-such", "emit centred", "emit --cuda", "explain --assume M"] {
+        let ran = demo.fuse(line);
+        assert_eq!(ran.code, Some(2), "{line}");
+        assert!(ran.err.contains("--help"), "{line}: {}", ran.err);
+    }
+    let help = demo.fuse("--help").ok();
+    check_golden("help.txt", &help);
+}
+
+#[test]
+fn a_build_that_fails_says_why() {
+    let demo = Crate::new("broken", &LIBRARY.replace("x.mean(N)", "x.mean(Z)"));
+    let ran = demo.fuse("explain");
+    assert_eq!(ran.failure(), (2, "`cargo check` fails; the reason stands above"));
+    assert!(ran.err.contains("src/lib.rs:3"), "{}", ran.err);
+    let ran = demo.fuse("explain --manifest-path nowhere/Cargo.toml");
+    assert_eq!(ran.failure(), (2, "`cargo metadata` fails; the reason stands above"));
+}
+
+#[test]
+fn a_folder_that_takes_no_plans_ends_the_build() {
+    let demo = Crate::new("folder", LIBRARY);
+    let file = demo.root().join("Cargo.toml");
+    let ran = demo.cargo("check", &[("FUSE_PLAN_DIR", &file)]);
+    assert_eq!(ran.code, Some(101), "{}", ran.err);
+    let message = format!("error: the plans of this block cannot be written to `{}`", file.display());
+    assert!(ran.err.contains(&message), "{}", ran.err);
+    assert!(
+        ran.err.contains("help: let the environment variable `FUSE_PLAN_DIR` name a folder"),
+        "{}",
+        ran.err
+    );
+    // Without the variable, or if it is empty, nothing is written.
+    demo.cargo("check", &[("FUSE_PLAN_DIR", Path::new(""))]).ok();
+}
