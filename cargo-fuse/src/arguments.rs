@@ -26,6 +26,12 @@ pub(crate) enum Command {
     Emit(EmitArguments),
     /// Writes the plans of all kernels of the workspace to `fuse.lock`, or compares them with it
     Lock(LockArguments),
+    /// Writes a page of HTML with graphs, decisions, generated code and rooflines
+    Report(ReportArguments),
+    /// Formats the insides of `fuse! { .. }` blocks, which rustfmt leaves alone
+    Fmt(FormatArguments),
+    /// Says what this machine has that kernels can use, and what to do about what it lacks
+    Doctor,
 }
 
 #[derive(Args, Debug)]
@@ -88,6 +94,35 @@ pub(crate) struct LockArguments {
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cargo: CargoArguments,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReportArguments {
+    /// The kernel: `name`, `name::<f16>` or `crate::name`; all if none is named
+    #[arg(value_name = "KERNEL")]
+    pub(crate) kernel: Option<String>,
+    #[command(flatten)]
+    pub(crate) plan: PlanArguments,
+    /// The file, in place of `report.html` in this command's target folder
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cargo: CargoArguments,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FormatArguments {
+    /// Writes nothing; says what is not formatted, if anything is not
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Files to format, in place of those of all packages of the workspace
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The edition of the named files
+    #[arg(long, default_value = "2024")]
+    pub(crate) edition: String,
+    #[command(flatten)]
+    pub(crate) cargo: WorkspaceArguments,
 }
 
 /// What a kernel is planned for, if not for what the build plans it for.
@@ -165,12 +200,20 @@ pub(crate) struct CargoArguments {
     /// A profile
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// The manifest of the crate
-    #[arg(long, value_name = "PATH")]
-    pub(crate) manifest_path: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) workspace_arguments: WorkspaceArguments,
     /// The target folder, in which `fuse` is that of this command
     #[arg(long, value_name = "PATH")]
     pub(crate) target_dir: Option<PathBuf>,
+}
+
+/// What every command of cargo takes.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Passed on to cargo")]
+pub(crate) struct WorkspaceArguments {
+    /// The manifest of the crate
+    #[arg(long, value_name = "PATH")]
+    pub(crate) manifest_path: Option<PathBuf>,
     /// Settings of cargo
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) config: Vec<String>,
@@ -188,9 +231,9 @@ pub(crate) struct CargoArguments {
     pub(crate) quiet: bool,
 }
 
-impl CargoArguments {
-    /// What every command of cargo takes.
-    pub(crate) fn workspace_arguments(&self) -> Vec<OsString> {
+impl WorkspaceArguments {
+    /// As cargo takes them.
+    pub(crate) fn list(&self) -> Vec<OsString> {
         let mut list = Vec::new();
         let mut flag = |set: bool, name: &str| {
             if set {
@@ -209,7 +252,9 @@ impl CargoArguments {
         }
         list
     }
+}
 
+impl CargoArguments {
     /// What `cargo check` takes beside that.
     pub(crate) fn check_arguments(&self) -> Vec<OsString> {
         let flags = [
@@ -267,7 +312,10 @@ mod tests {
             explain.cargo.check_arguments(),
             ["--all-targets", "--package", "a", "--package", "b", "--features", "x,y"]
         );
-        assert_eq!(explain.cargo.workspace_arguments(), ["--offline", "--manifest-path", "dir/Cargo.toml"]);
+        assert_eq!(
+            explain.cargo.workspace_arguments.list(),
+            ["--offline", "--manifest-path", "dir/Cargo.toml"]
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The build that is asked: `cargo check` with a folder for the records of expansions.
 
-use crate::arguments::CargoArguments;
+use crate::arguments::{CargoArguments, WorkspaceArguments};
 use crate::failure::Failure;
 use crate::kernel::Kernel;
 use fuse_compiler::record::{BlockRecord, FORMAT};
@@ -16,6 +16,8 @@ use std::process::{Command, Stdio};
 pub(crate) struct Build {
     /// The folder of the workspace's manifest.
     pub(crate) workspace_root: PathBuf,
+    /// The target folder of this command.
+    pub(crate) target_directory: PathBuf,
     /// The kernels, in the order of packages, crates and their source.
     pub(crate) kernels: Vec<Kernel>,
 }
@@ -25,12 +27,20 @@ pub(crate) struct Build {
 /// # Errors
 /// If cargo does not start, the build fails, or the crate uses another version of fuse-kernels.
 pub(crate) fn check_crate(arguments: &CargoArguments) -> Result<Build, Failure> {
-    let workspace = ask_workspace(arguments)?;
-    let target = arguments.target_dir.clone().unwrap_or(workspace.target_directory).join("fuse");
+    let metadata = ask_metadata(&arguments.workspace_arguments)?;
+    let path = |name: &str| {
+        let text = metadata[name].as_str();
+        text.map(PathBuf::from).ok_or_else(|| Failure::broken(format!("`cargo metadata` gives no `{name}`")))
+    };
+    let workspace_root = path("workspace_root")?;
+    let target = match &arguments.target_dir {
+        Some(folder) => folder.join("fuse"),
+        None => path("target_directory")?.join("fuse"),
+    };
     let folder = PlanFolder::create(&target)?;
     let packages = run_check(arguments, &target, &folder.0)?;
     let kernels = read_records(&folder.0, &packages)?;
-    Ok(Build { workspace_root: workspace.root, kernels })
+    Ok(Build { workspace_root, target_directory: target, kernels })
 }
 
 /// The program that calls this one, or the one on the path.
@@ -42,27 +52,41 @@ fn not_started(error: &std::io::Error) -> Failure {
     Failure::broken(format!("cargo does not start: {error}"))
 }
 
-struct Workspace {
-    root: PathBuf,
-    target_directory: PathBuf,
-}
-
-fn ask_workspace(arguments: &CargoArguments) -> Result<Workspace, Failure> {
+/// What cargo knows of the workspace.
+fn ask_metadata(arguments: &WorkspaceArguments) -> Result<Value, Failure> {
     let output = cargo()
         .args(["metadata", "--format-version", "1", "--no-deps"])
-        .args(arguments.workspace_arguments())
+        .args(arguments.list())
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| not_started(&error))?;
     if !output.status.success() {
         return Err(Failure::broken("`cargo metadata` fails; the reason stands above"));
     }
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let path = |name: &str| {
-        let text = metadata[name].as_str();
-        text.map(PathBuf::from).ok_or_else(|| Failure::broken(format!("`cargo metadata` gives no `{name}`")))
+    Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
+}
+
+/// A package of the workspace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Package {
+    /// The folder of its manifest.
+    pub(crate) folder: PathBuf,
+    /// Its edition.
+    pub(crate) edition: String,
+}
+
+/// The packages of the workspace.
+///
+/// # Errors
+/// If cargo does not start, or there is no workspace.
+pub(crate) fn list_packages(arguments: &WorkspaceArguments) -> Result<Vec<Package>, Failure> {
+    let metadata = ask_metadata(arguments)?;
+    let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
+    let package = |package: &Value| {
+        let folder = Path::new(package["manifest_path"].as_str()?).parent()?.to_owned();
+        Some(Package { folder, edition: package["edition"].as_str()?.to_owned() })
     };
-    Ok(Workspace { root: path("workspace_root")?, target_directory: path("target_directory")? })
+    Ok(packages.iter().filter_map(package).collect())
 }
 
 /// A folder for the records of one build, removed with them. Its name is new, so that cargo expands every block again: no
@@ -95,7 +119,7 @@ fn run_check(arguments: &CargoArguments, target: &Path, folder: &Path) -> Result
     let output = cargo()
         .args(["check", "--message-format", "json-render-diagnostics", "--target-dir"])
         .arg(target)
-        .args(arguments.workspace_arguments())
+        .args(arguments.workspace_arguments.list())
         .args(arguments.check_arguments())
         .env("FUSE_PLAN_DIR", folder)
         .stderr(Stdio::inherit())

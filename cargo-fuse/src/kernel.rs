@@ -62,6 +62,11 @@ impl Kernel {
         self.record.place.as_ref()
     }
 
+    /// The whole of it in the source.
+    pub(crate) fn item(&self) -> Option<&SourceRange> {
+        self.record.item.as_ref()
+    }
+
     /// Where a node of its graph stands in the source.
     pub(crate) fn place_of(&self, node: NodeId) -> Option<&SourceRange> {
         self.record.nodes.get(node.index())?.as_ref()

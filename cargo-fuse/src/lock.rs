@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &LockArguments) -> Outcome {
     // A lock file is of the workspace, unless packages are named.
     let mut cargo = arguments.cargo.clone();
     cargo.workspace |= cargo.package.is_empty();
-    let Build { workspace_root, kernels } = check_crate(&cargo)?;
+    let Build { workspace_root, kernels, .. } = check_crate(&cargo)?;
     let path = arguments.file.clone().unwrap_or_else(|| workspace_root.join("fuse.lock"));
     let kernels = name_kernels(kernels);
     let locked: Vec<LockedKernel> =

@@ -5,7 +5,7 @@
 //! build, and no source is parsed.
 //!
 //! ```text
-//! arguments ──▶ build: cargo check, records ──▶ kernel: selected, planned again where asked ──▶ explain, emit, lock
+//! arguments ──▶ build: cargo check, records ──▶ kernel: selected, planned again where asked ──▶ explain, emit, lock, report
 //! ```
 
 mod arguments;
@@ -30,6 +30,12 @@ mod emit;
 
 mod lock;
 
+mod report;
+
+mod format;
+
+mod doctor;
+
 use arguments::{Arguments, Command};
 use clap::Parser;
 use failure::Failure;
@@ -51,6 +57,9 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Emit(arguments) => emit::run(&arguments),
         Command::Lock(arguments) => lock::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Fmt(arguments) => format::run(&arguments),
+        Command::Doctor => doctor::run(),
     };
     let (text, failure) = match done {
         Ok(text) => (text, None),

@@ -11,5 +11,9 @@ mod emit;
 mod explain;
 #[path = "commands/failures.rs"]
 mod failures;
+#[path = "commands/format.rs"]
+mod format;
 #[path = "commands/lock.rs"]
 mod lock;
+#[path = "commands/report.rs"]
+mod report;

@@ -73,3 +73,14 @@ fn a_folder_that_takes_no_plans_ends_the_build() {
     // Without the variable, or if it is empty, nothing is written.
     demo.cargo("check", &[("FUSE_PLAN_DIR", Path::new(""))]).ok();
 }
+
+#[test]
+fn the_doctor_looks_at_every_part_of_this_machine() {
+    let demo = Crate::new("doctor", LIBRARY);
+    let ran = demo.fuse("doctor");
+    // Whether all can be used depends on the machine.
+    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+    for part in ["cpu      ", "gpu      ", "cache    ", "rustfmt  "] {
+        assert!(ran.out.lines().any(|line| line.starts_with(part)), "no {part} in {}", ran.out);
+    }
+}
