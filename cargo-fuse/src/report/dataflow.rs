@@ -43,7 +43,8 @@ struct Box {
 pub(super) fn draw(number: usize, kernel: &Kernel, edges: &[Edge]) -> String {
     let launches = list_loops(kernel, edges);
     let mut boxes: BTreeMap<(usize, NodeId), Box> = BTreeMap::new();
-    let (mut frames, mut width, mut y) = (String::new(), 0, 0);
+    // The line of the first frame is drawn whole.
+    let (mut frames, mut width, mut y) = (String::new(), 0, 1);
     let mut index = 0;
     for (k, launch) in launches.iter().enumerate() {
         let top = y;
