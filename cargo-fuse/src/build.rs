@@ -20,6 +20,8 @@ pub(crate) struct Build {
     pub(crate) target_directory: PathBuf,
     /// The kernels, in the order of packages, crates and their source.
     pub(crate) kernels: Vec<Kernel>,
+    /// Why there may be more.
+    pub(crate) failure: Option<Failure>,
 }
 
 /// Checks the crate and gives its kernels. What rustc and cargo say goes to the terminal.
@@ -27,6 +29,15 @@ pub(crate) struct Build {
 /// # Errors
 /// If cargo does not start, the build fails, or the crate uses another version of fuse-kernels.
 pub(crate) fn check_crate(arguments: &CargoArguments) -> Result<Build, Failure> {
+    let mut build = try_crate(arguments)?;
+    build.failure.take().map_or(Ok(build), Err)
+}
+
+/// The same, but gives the kernels that were planned before a build failed, with the failure.
+///
+/// # Errors
+/// As [`check_crate`], if the build does not even start.
+pub(crate) fn try_crate(arguments: &CargoArguments) -> Result<Build, Failure> {
     let metadata = ask_metadata(&arguments.workspace_arguments)?;
     let path = |name: &str| {
         let text = metadata[name].as_str();
@@ -38,9 +49,11 @@ pub(crate) fn check_crate(arguments: &CargoArguments) -> Result<Build, Failure> 
         None => path("target_directory")?.join("fuse"),
     };
     let folder = PlanFolder::create(&target)?;
-    let packages = run_check(arguments, &target, &folder.0)?;
+    let (mut packages, failure) = run_check(arguments, &target, &folder.0)?;
+    // A crate that fails is nothing that was compiled.
+    packages.extend(packages_of(&metadata).into_iter().map(|package| package.folder));
     let kernels = read_records(&folder.0, &packages)?;
-    Ok(Build { workspace_root, target_directory: target, kernels })
+    Ok(Build { workspace_root, target_directory: target, kernels, failure })
 }
 
 /// The program that calls this one, or the one on the path.
@@ -80,13 +93,16 @@ pub(crate) struct Package {
 /// # Errors
 /// If cargo does not start, or there is no workspace.
 pub(crate) fn list_packages(arguments: &WorkspaceArguments) -> Result<Vec<Package>, Failure> {
-    let metadata = ask_metadata(arguments)?;
+    Ok(packages_of(&ask_metadata(arguments)?))
+}
+
+fn packages_of(metadata: &Value) -> Vec<Package> {
     let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
     let package = |package: &Value| {
         let folder = Path::new(package["manifest_path"].as_str()?).parent()?.to_owned();
         Some(Package { folder, edition: package["edition"].as_str()?.to_owned() })
     };
-    Ok(packages.iter().filter_map(package).collect())
+    packages.iter().filter_map(package).collect()
 }
 
 /// A folder for the records of one build, removed with them. Its name is new, so that cargo expands every block again: no
@@ -114,8 +130,13 @@ impl Drop for PlanFolder {
 }
 
 /// Runs `cargo check`. Gives the folders of the packages that it compiled from a path: what comes from a registry is not
-/// compiled again for a variable that changes, so that its kernels would be there in one run and not in the next.
-fn run_check(arguments: &CargoArguments, target: &Path, folder: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
+/// compiled again for a variable that changes, so that its kernels would be there in one run and not in the next. With them
+/// comes the failure, if it fails.
+fn run_check(
+    arguments: &CargoArguments,
+    target: &Path,
+    folder: &Path,
+) -> Result<(BTreeSet<PathBuf>, Option<Failure>), Failure> {
     let output = cargo()
         .args(["check", "--message-format", "json-render-diagnostics", "--target-dir"])
         .arg(target)
@@ -125,9 +146,8 @@ fn run_check(arguments: &CargoArguments, target: &Path, folder: &Path) -> Result
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| not_started(&error))?;
-    if !output.status.success() {
-        return Err(Failure::broken("`cargo check` fails; the reason stands above"));
-    }
+    let failure =
+        (!output.status.success()).then(|| Failure::broken("`cargo check` fails; the reason stands above"));
     let text = String::from_utf8_lossy(&output.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let own = messages.filter(|message| {
@@ -135,7 +155,7 @@ fn run_check(arguments: &CargoArguments, target: &Path, folder: &Path) -> Result
             && message["package_id"].as_str().is_some_and(|id| id.starts_with("path+"))
     });
     let manifests = own.filter_map(|message| message["manifest_path"].as_str().map(PathBuf::from));
-    Ok(manifests.filter_map(|manifest| manifest.parent().map(Path::to_owned)).collect())
+    Ok((manifests.filter_map(|manifest| manifest.parent().map(Path::to_owned)).collect(), failure))
 }
 
 fn read_records(folder: &Path, packages: &BTreeSet<PathBuf>) -> Result<Vec<Kernel>, Failure> {

@@ -3,7 +3,7 @@
 mod json;
 
 use crate::arguments::ExplainArguments;
-use crate::build::check_crate;
+use crate::build::{Build, try_crate};
 use crate::edges::{Edge, list_edges};
 use crate::excerpt::{Mark, Message, Style, Verdict};
 use crate::failure::{Failure, Outcome};
@@ -20,8 +20,16 @@ use std::fmt::Write;
 /// # Errors
 /// If there is no such kernel, a contract is not kept, or the build fails.
 pub(crate) fn run(arguments: &ExplainArguments) -> Outcome {
-    let build = check_crate(&arguments.cargo)?;
-    let kernels = select_kernels(build.kernels, arguments.kernel.as_deref())?;
+    let Build { mut kernels, failure, .. } = try_crate(&arguments.cargo)?;
+    if let Some(failure) = &failure {
+        // Of a build that fails, what may be the reason.
+        kernels.retain(|kernel| kernel.broken_contract.is_some());
+        if kernels.is_empty() {
+            return Err(failure.clone());
+        }
+    }
+    let kernels = select_kernels(kernels, arguments.kernel.as_deref())
+        .map_err(|unknown| failure.clone().unwrap_or(unknown))?;
     let kernels = replan_kernels(kernels, &arguments.plan)?;
     let text = if arguments.json {
         json::list_kernels(&kernels)
@@ -31,6 +39,9 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Outcome {
         let explain = |kernel: &Kernel| explain_kernel(kernel, arguments.refused, &mut sources, style);
         kernels.iter().map(explain).collect::<Vec<String>>().join("\n")
     };
+    if let Some(failure) = failure {
+        return Err(failure.with_text(text));
+    }
     let broken = kernels.iter().find_map(|kernel| Some((kernel, kernel.broken_contract?)));
     match broken {
         None => Ok(text),

@@ -39,7 +39,7 @@ impl Kernel {
                 crate_name: crate_name.clone(),
                 directory: directory.clone(),
                 program: record.to_program()?,
-                broken_contract: None,
+                broken_contract: record.broken_contract,
                 record,
                 replanned: false,
             })
@@ -202,6 +202,7 @@ impl Kernel {
             item: None,
             nodes: Vec::new(),
             program: String::new(),
+            broken_contract: None,
             plan: serde_json::from_str(&program.plan.to_json(&program.kernel)).expect("JSON"),
             texts: Texts::of(&quote!(::fuse), &program),
         };

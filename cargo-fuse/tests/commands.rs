@@ -13,6 +13,8 @@ mod explain;
 mod failures;
 #[path = "commands/format.rs"]
 mod format;
+#[path = "commands/lints.rs"]
+mod lints;
 #[path = "commands/lock.rs"]
 mod lock;
 #[path = "commands/report.rs"]

@@ -16,6 +16,8 @@ pub mod lower;
 
 pub mod planning;
 
+pub mod lint;
+
 mod emit_cuda;
 
 pub mod emit_rust;

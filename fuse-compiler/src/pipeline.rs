@@ -2,6 +2,7 @@
 
 use crate::diagnostic::Diagnostics;
 use crate::expand::expand_items;
+use crate::lint::lint_kernels;
 use crate::lower::lower_kernels;
 use crate::planning::{PlannedKernel, explain_kernels, plan_kernels};
 use crate::prelude::collect_used_ops;
@@ -16,25 +17,30 @@ use quote::quote;
 /// `diagnostics` too.
 pub fn expand_block(facade: &TokenStream, tokens: TokenStream, diagnostics: &mut Diagnostics) -> TokenStream {
     let marker = emit_dependency();
-    let items = with_plans(tokens.clone(), diagnostics, |block, sources, planned, diagnostics| {
-        explain_kernels(block, &planned);
-        if let Some(folder) = record_folder() {
-            record_block(&folder, &tokens, block, &planned, diagnostics);
-        }
-        expand_items(facade, block, sources, &planned, diagnostics)
-    });
+    let folder = record_folder();
+    let items =
+        with_plans(tokens.clone(), folder.is_some(), diagnostics, |block, sources, planned, diagnostics| {
+            explain_kernels(block, &planned);
+            if let Some(folder) = &folder {
+                record_block(folder, &tokens, block, &planned, diagnostics);
+            }
+            let warnings = lint_kernels(block, &planned, diagnostics);
+            let items = expand_items(facade, block, sources, &planned, diagnostics);
+            quote!(#warnings #items)
+        });
     quote!(#marker #items)
 }
 
 /// The kernels of a block with their plans for this CPU, for tools that want them as data. What does not compile is left
 /// out; the reasons are in `diagnostics`.
 pub fn plan_block(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Vec<PlannedKernel> {
-    with_plans(tokens, diagnostics, |_, _, planned, _| planned)
+    with_plans(tokens, false, diagnostics, |_, _, planned, _| planned)
 }
 
-/// The stages up to the plans, and what is made of them.
+/// The stages up to the plans, and what is made of them. `keep_broken` asks for kernels that break their contract, too.
 pub(crate) fn with_plans<T>(
     tokens: TokenStream,
+    keep_broken: bool,
     diagnostics: &mut Diagnostics,
     finish: impl FnOnce(&Block, &ScalarSources<'_>, Vec<PlannedKernel>, &mut Diagnostics) -> T,
 ) -> T {
@@ -44,7 +50,7 @@ pub(crate) fn with_plans<T>(
     let reducers = collect_reducers(&block);
     let scalars = lower_scalar_items(&ops, &reducers, &collect_consts(&block), diagnostics);
     let lowered = lower_kernels(&block, &scalars, diagnostics);
-    let planned = plan_kernels(&block, lowered, diagnostics);
+    let planned = plan_kernels(&block, lowered, keep_broken, diagnostics);
     let sources = ScalarSources { ops: &ops, reducers: &reducers, items: &scalars };
     finish(&block, &sources, planned, diagnostics)
 }

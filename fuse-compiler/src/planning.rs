@@ -19,6 +19,8 @@ pub struct PlannedKernel {
     pub dtypes: Vec<fuse_ir::dtype::DType>,
     /// The kernel with its plan.
     pub program: Program,
+    /// A contract that the plan does not keep: the launches that it allows. Such a kernel is not compiled.
+    pub broken_contract: Option<u32>,
     places: SourcePlaces,
 }
 
@@ -29,10 +31,12 @@ impl PlannedKernel {
     }
 }
 
-/// Simplifies and plans each kernel for this CPU. Kernels that break their contract are reported and left out.
+/// Simplifies and plans each kernel for this CPU. Kernels that break their contract are reported, and left out unless
+/// `keep_broken` asks for their plans without it.
 pub fn plan_kernels(
     block: &Block,
     lowered: Vec<LoweredKernel>,
+    keep_broken: bool,
     diagnostics: &mut Diagnostics,
 ) -> Vec<PlannedKernel> {
     let target = Target::cpu();
@@ -41,13 +45,29 @@ pub fn plan_kernels(
         let places = SourcePlaces::new(&kernel, &places);
         let kernel = simplify_graph(kernel);
         debug_assert_eq!(verify_graph(&kernel), Ok(()), "{kernel}");
-        match plan_kernel(&kernel, &target, &PlanOptions::default()) {
-            Ok(plan) => {
-                let dtypes = dtype_args.into_iter().map(|(_, dtype)| dtype).collect();
-                planned.push(PlannedKernel { item, dtypes, program: Program { kernel, plan }, places });
+        let dtypes: Vec<_> = dtype_args.into_iter().map(|(_, dtype)| dtype).collect();
+        let (plan, broken_contract) = match plan_kernel(&kernel, &target, &PlanOptions::default()) {
+            Ok(plan) => (plan, None),
+            Err(error) => {
+                report_refusal(block, item, &kernel, &places, &error, diagnostics);
+                let PlanError::Contract { wanted, .. } = error else { continue };
+                if !keep_broken {
+                    continue;
+                }
+                let free = Kernel { launches: None, ..kernel.clone() };
+                match plan_kernel(&free, &target, &PlanOptions::default()) {
+                    Ok(plan) => (plan, Some(wanted)),
+                    Err(_) => continue,
+                }
             }
-            Err(error) => report_refusal(block, item, &kernel, &places, &error, diagnostics),
-        }
+        };
+        planned.push(PlannedKernel {
+            item,
+            dtypes,
+            program: Program { kernel, plan },
+            broken_contract,
+            places,
+        });
     }
     planned
 }

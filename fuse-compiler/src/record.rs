@@ -57,6 +57,8 @@ pub struct KernelRecord {
     pub nodes: Vec<Option<SourceRange>>,
     /// [`Program::to_bytes`] in hexadecimal digits.
     pub program: String,
+    /// A contract that the plan does not keep: the launches that it allows. The build fails then.
+    pub broken_contract: Option<u32>,
     /// The plan as JSON, with the user's names.
     pub plan: serde_json::Value,
     /// What is generated of it.
@@ -199,6 +201,7 @@ fn record_kernel(block: &Block, planned: &PlannedKernel) -> Option<KernelRecord>
         item: SourceRange::of(place_of_item(function)),
         nodes: nodes.collect(),
         program: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        broken_contract: planned.broken_contract,
         plan: serde_json::from_str(&program.plan.to_json(&program.kernel)).unwrap_or_default(),
         texts: Texts::of(&quote!(::fuse), program),
     })

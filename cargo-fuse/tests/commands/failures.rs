@@ -58,6 +58,26 @@ fn a_build_that_fails_says_why() {
 }
 
 #[test]
+fn a_contract_that_breaks_the_build_is_explained() {
+    let demo =
+        Crate::new("contract", &LIBRARY.replace("x - x.mean(N)", "(x + 1.0).materialize() - x.mean(N)"));
+    let ran = demo.fuse("explain --refused");
+    assert_eq!(ran.failure(), (2, "`cargo check` fails; the reason stands above"));
+    assert!(
+        ran.err.contains("`centred` takes 2 launches, but its contract is `launches = 1`"),
+        "{}",
+        ran.err
+    );
+    check_golden("explain_contract.txt", &ran.out);
+    // Other commands speak of what is compiled.
+    let ran = demo.fuse("emit centred --graph");
+    assert_eq!((ran.failure().0, ran.out.as_str()), (2, ""));
+    // Another kernel is not the reason.
+    let ran = demo.fuse("explain other");
+    assert_eq!((ran.failure(), ran.out.as_str()), ((2, "`cargo check` fails; the reason stands above"), ""));
+}
+
+#[test]
 fn a_folder_that_takes_no_plans_ends_the_build() {
     let demo = Crate::new("folder", LIBRARY);
     let file = demo.root().join("Cargo.toml");

@@ -34,7 +34,7 @@ fn record(folder: &Path, source: &str) -> Diagnostics {
 
 fn record_tokens(folder: &Path, tokens: TokenStream) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
-    with_plans(tokens.clone(), &mut diagnostics, |block, _, planned, diagnostics| {
+    with_plans(tokens.clone(), true, &mut diagnostics, |block, _, planned, diagnostics| {
         record_block(folder, &tokens, block, &planned, diagnostics);
     });
     diagnostics
@@ -114,6 +114,19 @@ fn the_name_of_a_file_follows_from_the_block_and_equal_blocks_are_numbered() {
     for folder in [first, second] {
         std::fs::remove_dir_all(folder).expect("the folder is removed");
     }
+}
+
+#[test]
+fn a_kernel_that_breaks_its_contract_is_recorded_without() {
+    let folder = folder("broken");
+    let source = "#[kernel(launches = 1)]
+        fn cut<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x.exp().materialize() + 1.0 }";
+    let codes: Vec<&str> = record(&folder, source).iter().map(|d| d.code).collect();
+    assert_eq!(codes, ["too_many_launches"]);
+    let kernel = &read(&folder)[0].1.kernels[0];
+    let program = kernel.to_program().expect("a program");
+    assert_eq!((kernel.broken_contract, program.plan.launch_count()), (Some(1), 2));
+    std::fs::remove_dir_all(folder).expect("the folder is removed");
 }
 
 #[test]
