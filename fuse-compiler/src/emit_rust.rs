@@ -71,19 +71,19 @@ pub fn emit_group(facade: &TokenStream, kernel: &Kernel, group: &ScheduledGroup)
     for stage in &staged.stages {
         let name = format_ident!("{}_{}", group.id.to_string(), stage.name);
         items.extend(stage::emit_stage(&private, kernel, group, &staged, stage, &name));
-        stages.push(versions_expr(&private, &name));
+        stages.push(versions_expr(&private, &name, Versions::Stage));
     }
     let mut combiners = Vec::new();
     for (k, (function, dtypes)) in staged.combiners.iter().enumerate() {
         let name = format_ident!("{}_combine{}", group.id.to_string(), k);
         items.extend(combiner::emit_combiner(&private, kernel, *function, dtypes, &name));
-        combiners.push(versions_expr(&private, &name));
+        combiners.push(versions_expr(&private, &name, Versions::Stage));
     }
     let rows = match find_row_function(group, &staged) {
         Some(row) => {
             let name = format_ident!("{}_rows", group.id.to_string());
             items.extend(row::emit_row_function(&private, kernel, group, &staged, &row, &name));
-            let versions = versions_expr(&private, &name);
+            let versions = versions_expr(&private, &name, Versions::Rows);
             quote!(::core::option::Option::Some(#versions))
         }
         None => quote!(::core::option::Option::None),
@@ -104,7 +104,7 @@ fn emit_parts(private: &TokenStream, kernel: &Kernel, parts: &Parts) -> EmittedG
         for stage in &staged.stages {
             let name = format_ident!("{}_{part}_{}", group.id.to_string(), stage.name);
             items.extend(stage::emit_stage(private, kernel, group, &staged, stage, &name));
-            stages.push(versions_expr(private, &name));
+            stages.push(versions_expr(private, &name, Versions::Stage));
         }
     };
     for (k, panel) in parts.panels.iter().enumerate() {
@@ -125,21 +125,43 @@ fn lint_allowances() -> TokenStream {
     )])
 }
 
+/// What a body is compiled for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Versions {
+    /// Every instruction set: the runtime's `StageFns`.
+    Stage,
+    /// Those whose registers hold the lanes of a reduction, that is all but SSE2: the runtime's `RowFns`.
+    Rows,
+}
+
+impl Versions {
+    /// The runtime's type, and the condition under which it has a version for every processor of the architecture.
+    fn parts(self) -> (TokenStream, TokenStream) {
+        match self {
+            Versions::Stage => (quote!(StageFns), TokenStream::new()),
+            Versions::Rows => (quote!(RowFns), quote!(#[cfg(not(target_arch = "x86_64"))])),
+        }
+    }
+}
+
 /// The wrappers of a body: one for each instruction set, which take the tile apart. `call` is given whether fused
 /// multiply-add is there, and calls the body for a `row`.
 fn emit_versions(
     private: &TokenStream,
     name: &Ident,
+    versions: Versions,
     call: impl Fn(TokenStream) -> TokenStream,
 ) -> TokenStream {
     let (baseline, avx2, avx512) =
         (format_ident!("{name}_baseline"), format_ident!("{name}_avx2"), format_ident!("{name}_avx512"));
+    let (_, has_baseline) = versions.parts();
     let each_row =
         |call: TokenStream| quote!(while let ::core::option::Option::Some(mut row) = t.next_row() { #call });
     let fused = each_row(call(quote!(true)));
     // NEON, the baseline of AArch64, has fused multiply-add.
     let base = each_row(call(quote!({ cfg!(target_arch = "aarch64") })));
     quote! {
+        #has_baseline
         fn #baseline(t: &mut #private::Tile<'_>) { #base }
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma,f16c")]
@@ -150,10 +172,13 @@ fn emit_versions(
     }
 }
 
-fn versions_expr(private: &TokenStream, name: &Ident) -> TokenStream {
+/// An expression that names what [`emit_versions`] has made.
+fn versions_expr(private: &TokenStream, name: &Ident, versions: Versions) -> TokenStream {
     let (baseline, avx2, avx512) =
         (format_ident!("{name}_baseline"), format_ident!("{name}_avx2"), format_ident!("{name}_avx512"));
-    quote!(#private::StageFns {
+    let (all, has_baseline) = versions.parts();
+    quote!(#private::#all {
+        #has_baseline
         baseline: #baseline,
         #[cfg(target_arch = "x86_64")]
         avx2: #avx2,

@@ -43,4 +43,4 @@ mod parallel;
 pub use bindings::{Bindings, Buffer, CpuFault};
 pub(crate) use instruction_set::InstructionSet;
 pub use prepare::{CpuProgram, PrepareError};
-pub use tile::{Element, GroupFns, StageFn, StageFns, Tile};
+pub use tile::{Element, GroupFns, RowFns, StageFn, StageFns, Tile};

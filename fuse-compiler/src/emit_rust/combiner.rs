@@ -1,8 +1,8 @@
 //! A user's combiner over slices: the step of every reduction tree that the engine builds from it.
 
-use super::emit_versions;
 use super::function::FunctionContext;
 use super::literal::rust_type;
+use super::{Versions, emit_versions};
 use fuse_ir::dtype::DType;
 use fuse_ir::graph::Kernel;
 use fuse_ir::id::FnId;
@@ -33,7 +33,7 @@ pub(super) fn emit_combiner(
     let (first_left, first_right) = (&left[0], &right[0]);
     let allow = super::lint_allowances();
     let doc = format!(" The combiner `{}`, element by element.", kernel.functions[function.index()].name);
-    let versions = emit_versions(private, name, |fma| {
+    let versions = emit_versions(private, name, Versions::Stage, |fma| {
         quote! {
             let fault = #body::<#fma>(#(row.output(#numbers),)* #(row.input(#numbers)),*);
             row.report_faults(&[fault]);

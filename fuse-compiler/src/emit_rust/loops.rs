@@ -13,6 +13,8 @@ pub(super) struct Loop<'a> {
     pub(super) stage: &'a Stage,
     /// Input slices; their elements have the same names.
     pub(super) inputs: &'a [Ident],
+    /// Those that most likely lie in memory and not in a cache: loops with reductions ask for them ahead.
+    pub(super) ahead: &'a [Ident],
     /// Output slices and what goes there.
     pub(super) outputs: &'a [(ValueId, Ident)],
     /// Values that lie in an output slice, element by element, until the loop overwrites them: value and slice.
@@ -147,24 +149,25 @@ impl Loop<'_> {
 
     /// The blocks with a position for every lane. Their length is a constant and the lanes are arrays of the loop's own:
     /// unrolled, they stay in registers from block to block, which a loop bound by the first cache gains half its time
-    /// from.
+    /// from. SSE2, the one instruction set without `F`, has too few registers for that.
     fn whole_blocks(&self, values: &Values<'_>, loops: &TokenStream) -> TokenStream {
         if self.reductions.is_empty() {
             return TokenStream::new();
         }
         let private = values.private;
         let count = Literal::usize_unsuffixed(LANES);
-        let inputs = self.inputs;
+        let (inputs, ahead) = (self.inputs, self.ahead);
         let outputs: Vec<&Ident> = self.outputs.iter().map(|(_, name)| name).collect();
         let lanes: Vec<&Ident> = self.reductions.iter().map(|r| &r.lanes).collect();
         let types: Vec<Ident> = self.reductions.iter().map(|r| values.rust_type(r.source)).collect();
         let own: Vec<Ident> = lanes.iter().map(|name| format_ident!("own_{name}")).collect();
         quote! {
-            if #(#lanes.len() == #count)&&* {
+            if F #(&& #lanes.len() == #count)* {
                 #(let mut #own: [#types; #count] = *#private::reduce::block(#lanes, 0);)*
                 while len - start >= #count {
                     let n = #count;
                     #(let #inputs = #private::reduce::block(#inputs, start);)*
+                    #(#private::reduce::ask_ahead(#ahead);)*
                     #(let #outputs = #private::reduce::block_mut(#outputs, start);)*
                     #(let #lanes = &mut #own;)*
                     #loops

@@ -1,9 +1,9 @@
 //! All passes over a row as one function: slices of the row in and out, outer values as locals.
 
-use super::emit_versions;
 use super::literal::rust_type;
 use super::loops::{Along, Loop};
 use super::values::Values;
+use super::{Versions, emit_versions};
 use fuse_ir::graph::Kernel;
 use fuse_ir::id::ValueId;
 use fuse_ir::schedule::{BodyOp, CHUNK, ScheduledGroup};
@@ -62,7 +62,7 @@ pub(super) fn emit_row_function(
     let body = format_ident!("{name}_body");
     let count = |n: usize| (0..n).map(Literal::usize_unsuffixed).collect::<Vec<_>>();
     let (input, scalar, output) = (count(reads.len()), count(scalars.len()), count(writes.len()));
-    let versions = emit_versions(private, name, |fma| {
+    let versions = emit_versions(private, name, Versions::Rows, |fma| {
         quote!(#body::<#fma>(
             row.len(), #(row.input(#input),)* #(row.scalar(#scalar),)* #(row.output(#output),)*
         );)
@@ -142,8 +142,14 @@ impl RowEmitter<'_> {
             }
             inputs.push(name);
         }
-        let one_loop =
-            Loop { stage, inputs: &inputs, outputs: &writes, replaced: &replaced, reductions: &reductions };
+        let one_loop = Loop {
+            stage,
+            inputs: &inputs,
+            ahead: &[],
+            outputs: &writes,
+            replaced: &replaced,
+            reductions: &reductions,
+        };
         let loops = one_loop.emit(&mut self.values);
 
         let written = writes.iter().map(|(_, name)| name);

@@ -1,13 +1,13 @@
 //! One stage as a function: slices in, slices out, one loop.
 
-use super::emit_versions;
 use super::inline::inline_chains;
 use super::literal::rust_type;
 use super::loops::{Along, Loop};
 use super::values::Values;
+use super::{Versions, emit_versions};
 use fuse_ir::graph::Kernel;
 use fuse_ir::id::ValueId;
-use fuse_ir::schedule::ScheduledGroup;
+use fuse_ir::schedule::{BodyOp, ScheduledGroup};
 use fuse_ir::stage::{Stage, StagedGroup, reduced_along};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -44,7 +44,16 @@ pub(super) fn emit_stage(
     }
     let lanes: Vec<&Ident> = reductions.iter().map(|r| &r.lanes).collect();
     let lane_types: Vec<Ident> = reductions.iter().map(|r| values.rust_type(r.source)).collect();
-    let one_loop = Loop { stage, inputs: &inputs, outputs: &outputs, replaced: &[], reductions: &reductions };
+    let is_load = |v: &ValueId| matches!(group.value(*v).op, BodyOp::Load(_));
+    let ahead: Vec<Ident> = stage.inputs.iter().filter(|v| is_load(v)).map(|&v| values.name(v)).collect();
+    let one_loop = Loop {
+        stage,
+        inputs: &inputs,
+        ahead: &ahead,
+        outputs: &outputs,
+        replaced: &[],
+        reductions: &reductions,
+    };
     let loops = one_loop.emit(&mut values);
     let faults: Vec<Ident> = stage.faults.iter().map(|v| format_ident!("first_fault_{}", v.0)).collect();
     let (returns, start_faults, give_faults) = if faults.is_empty() {
@@ -57,7 +66,7 @@ pub(super) fn emit_stage(
     let count = |n: usize| (0..n).map(Literal::usize_unsuffixed).collect::<Vec<_>>();
     let (input, scalar, output, lane) =
         (count(inputs.len()), count(scalars.len()), count(outputs.len()), count(lanes.len()));
-    let versions = emit_versions(private, name, |fma| {
+    let versions = emit_versions(private, name, Versions::Stage, |fma| {
         let call = quote!(#body::<#fma>(
             row.len(), #(row.input(#input),)* #(row.scalar(#scalar),)* #(row.output(#output),)*
             #(row.lanes(#lane),)*

@@ -16,11 +16,12 @@
 fn g0_sweep0_body<const F: bool>(len: usize, x: &[f32], x3_lanes: &mut [f32]) {
     let x = &x[..len];
     let mut start = 0;
-    if x3_lanes.len() == 64 {
+    if F && x3_lanes.len() == 64 {
         let mut own_x3_lanes: [f32; 64] = *::fuse::__private::reduce::block(x3_lanes, 0);
         while len - start >= 64 {
             let n = 64;
             let x = ::fuse::__private::reduce::block(x, start);
+            ::fuse::__private::reduce::ask_ahead(x);
             let x3_lanes = &mut own_x3_lanes;
             for j in 0..n {
                 let i = start + j;
@@ -204,7 +205,7 @@ fn g0_rows_body<const F: bool>(len: usize, x: &[f32], x4: i64, x9_out: &mut [f32
             let len = size;
             let x3_lanes = x3_tree.lanes();
             let mut start = 0;
-            if x3_lanes.len() == 64 {
+            if F && x3_lanes.len() == 64 {
                 let mut own_x3_lanes: [f32; 64] = *::fuse::__private::reduce::block(x3_lanes, 0);
                 while len - start >= 64 {
                     let n = 64;
@@ -257,6 +258,7 @@ fn g0_rows_body<const F: bool>(len: usize, x: &[f32], x4: i64, x9_out: &mut [f32
         }
     }
 }
+#[cfg(not(target_arch = "x86_64"))]
 fn g0_rows_baseline(t: &mut ::fuse::__private::Tile<'_>) {
     while let ::core::option::Option::Some(mut row) = t.next_row() {
         g0_rows_body::<{ cfg!(target_arch = "aarch64") }>(
@@ -306,7 +308,8 @@ pub static GROUPS: &[::fuse::__private::GroupFns] = &[::fuse::__private::GroupFn
         },
     ],
     combiners: &[],
-    rows: ::core::option::Option::Some(::fuse::__private::StageFns {
+    rows: ::core::option::Option::Some(::fuse::__private::RowFns {
+        #[cfg(not(target_arch = "x86_64"))]
         baseline: g0_rows_baseline,
         #[cfg(target_arch = "x86_64")]
         avx2: g0_rows_avx2,

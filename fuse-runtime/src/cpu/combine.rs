@@ -7,6 +7,8 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+pub use super::prefetch::ask_ahead;
+
 /// A reducer over elements of a type.
 pub trait Combine<T: Copy> {
     /// What changes nothing.

@@ -5,7 +5,7 @@ use super::affine::{CallEnv, Domain, Form};
 use super::bindings::{Bindings, Buffer, CpuFault};
 use super::geometry::{Block, Geometry, Orientation};
 use super::parallel::{WORTH_WAKING, work};
-use super::prepare::{GroupExec, PassReduction};
+use super::prepare::{GroupExec, PassExec, PassReduction};
 use super::reduce::Step;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::id::{AxisId, ValueId};
@@ -456,7 +456,11 @@ impl<'a> Launch<'a> {
                 let rows = if across { rows } else { rows.max(g.a.min(SQUARE)) };
                 let scans = self.exec.passes.iter().any(|p| !p.scans.is_empty());
                 let rows = if scans { rows.max(g.a.min(SCANNED_ROWS)) } else { rows };
-                let b = if g.b <= TILE && rows * g.b <= TILE { g.b } else { (TILE / rows).min(TILE) };
+                // What is reduced where it lies needs no tiles.
+                let stages = &self.exec.stages;
+                let keeps_nothing = |p: &PassExec| p.sweep.iter().all(|&k| stages[k].outputs.is_empty());
+                let tile = if self.exec.passes.iter().all(keeps_nothing) && !scans { CHUNK } else { TILE };
+                let b = if g.b <= tile && rows * g.b <= tile { g.b } else { tile / rows };
                 // Steps divide the chunks of the reduction tree.
                 let b = if b == g.b { b } else { prev_power_of_two(b).clamp(64, CHUNK) };
                 let outer = rows.max((LONG_ROWS / least_one(g.b)).min(g.a));
@@ -611,6 +615,6 @@ fn push_form(b: &mut LaunchBuffers, form: Form, limit: i64) -> usize {
     b.forms.len() - 1
 }
 
-fn prev_power_of_two(x: usize) -> usize {
+pub(crate) fn prev_power_of_two(x: usize) -> usize {
     if x == 0 { 1 } else { 1 << x.ilog2() }
 }

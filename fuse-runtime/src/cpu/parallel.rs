@@ -3,7 +3,7 @@
 use super::bindings::{Bindings, CpuFault};
 use super::contract::run_contraction;
 use super::geometry::{Block, Orientation};
-use super::launch::{Launch, LaunchBuffers};
+use super::launch::{Launch, LaunchBuffers, prev_power_of_two};
 use super::prepare::{GroupExec, PartExec, PassExec};
 use super::reduce::{Components, MAX_COMPONENTS};
 use super::worker::{OuterBlock, Shared, Worker};
@@ -21,6 +21,8 @@ thread_local! {
 pub(crate) const WORTH_WAKING: usize = 100_000;
 /// A task is at least this many nanoseconds of work.
 const TASK: usize = 20_000;
+/// Runs of chunks are short enough for so many tasks of each thread.
+const TASKS_OF_A_THREAD: usize = 16;
 
 /// Runs the groups of a launch.
 ///
@@ -230,13 +232,16 @@ fn outer_block(launch: &Launch<'_>, side: usize, task: usize) -> OuterBlock {
     OuterBlock { c: task / blocks, start, len: step.min(side - start) }
 }
 
-/// Few outer positions with many chunks each: one pass after the other, its chunks as tasks, whose partial results a
-/// second step combines. The tree is the same.
+/// Few outer positions with many chunks each: one pass after the other, runs of its chunks as tasks, whose partial results
+/// a second step combines. A run is a power of two of chunks, so that it is a branch of the tree, or its last leaves.
 fn run_by_passes(launch: &Launch<'_>, nanoseconds: usize) {
     let (g, exec) = (&launch.geometry, launch.exec);
     let side = if g.orientation == Orientation::Columns { g.b } else { g.a };
     let (outer, chunks) = (g.outer(), g.reduced().div_ceil(CHUNK));
     let blocks = g.c * side.div_ceil(launch.steps.outer);
+    let enough = chunks * blocks / (TASKS_OF_A_THREAD * rayon::current_num_threads());
+    let run = prev_power_of_two(enough.max(1));
+    let runs = chunks.div_ceil(run);
     let size = |v: fuse_ir::id::ValueId| exec.group.value(v).dtype.compute().size();
     let values = exec.group.values.len();
     let mut memory: Vec<Vec<u64>> = Vec::new();
@@ -259,7 +264,7 @@ fn run_by_passes(launch: &Launch<'_>, nanoseconds: usize) {
         let of_pass = pass.reductions.iter().map(|reduction| {
             let mut components = [std::ptr::null_mut(); MAX_COMPONENTS];
             for (k, dtype) in reduction.exec.dtypes.iter().enumerate() {
-                components[k] = allocate(chunks * outer * dtype.size());
+                components[k] = allocate(runs * outer * dtype.size());
             }
             components
         });
@@ -279,27 +284,28 @@ fn run_by_passes(launch: &Launch<'_>, nanoseconds: usize) {
     }
     let each = nanoseconds / exec.passes.len().max(1);
     for p in 0..exec.passes.len() {
-        run_tasks(launch, true, each, blocks * chunks, |worker, task| {
-            let (block, chunk) = (task / chunks, task % chunks);
+        run_tasks(launch, true, each, blocks * runs, |worker, task| {
+            let (block, at) = (task / runs, task % runs);
             let first = enter(worker, block);
-            worker.sweep_chunk(p, chunk, true);
+            worker.sweep_chunks(p, at * run..chunks.min((at + 1) * run));
             for r in 0..exec.passes[p].reductions.len() {
                 // SAFETY: each task has elements of its own among the partial results.
-                unsafe { places.keep(exec, worker, p, r, chunk * outer + first, true) };
+                unsafe { places.keep(exec, worker, p, r, at * outer + first, true) };
             }
         });
-        run_tasks(launch, true, work(launch, outer * chunks), blocks, |worker, block| {
+        run_tasks(launch, true, work(launch, outer * runs), blocks, |worker, block| {
             let first = enter(worker, block);
-            for chunk in 0..chunks {
+            for at in 0..runs {
                 for r in 0..exec.passes[p].reductions.len() {
                     // SAFETY: the partial results are complete, and only read here.
-                    unsafe { places.keep(exec, worker, p, r, chunk * outer + first, false) };
+                    unsafe { places.keep(exec, worker, p, r, at * outer + first, false) };
                 }
-                if chunks > 1 {
-                    worker.push_chunk(p, chunk);
+                if runs > 1 {
+                    worker.push_chunk(p, at);
                 }
             }
-            worker.finish_reductions(p, chunks);
+            worker.combine_chunks(p, runs);
+            worker.give_results(p);
             worker.run_epilogue(p);
         });
     }
@@ -327,7 +333,7 @@ impl Places {
     unsafe fn keep(&self, exec: &GroupExec, worker: &Worker<'_>, p: usize, r: usize, at: usize, out: bool) {
         let tops = worker.tops(p, r);
         for (k, dtype) in exec.passes[p].reductions[r].exec.dtypes.iter().enumerate() {
-            // SAFETY: by the contract; a partial result has an element for each chunk and outer position.
+            // SAFETY: by the contract; a partial result has an element for each run and outer position.
             unsafe {
                 let kept = self.partials[p][r][k].add(at * dtype.size());
                 let bytes = worker.outer.len * dtype.size();

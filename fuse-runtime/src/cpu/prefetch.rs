@@ -2,7 +2,8 @@
 //!
 //! A block of rows is worked on several times while it lies in the cache. Meanwhile the processor's own prefetcher has
 //! nothing to follow, and the next block begins with the latency of memory. So each step over the present block asks for
-//! a part of the next one, of what is read and of what will be written.
+//! a part of the next one, of what is read and of what will be written. A loop that reads a long row once asks for it
+//! itself, some lines ahead.
 
 use super::access::{Access, AccessKind};
 use super::geometry::Block;
@@ -10,6 +11,8 @@ use super::launch::Launch;
 
 /// A cache line.
 const LINE: usize = 64;
+/// How far ahead of its loop memory is asked for: two pages, where the processor's own prefetcher stops.
+const AHEAD: usize = 8192;
 /// More than this is left to the processor: it would leave the L2 cache before it is used.
 const MOST: usize = 1 << 17;
 
@@ -68,6 +71,7 @@ fn moving_start(launch: &Launch<'_>, access: &Access, block: &Block) -> Option<*
     Some(access.data.cast_const().wrapping_offset(at as isize * access.dtype.size() as isize))
 }
 
+/// Asks for a line, into the second cache.
 #[inline(always)]
 fn prefetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -78,4 +82,19 @@ fn prefetch(line: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
+}
+
+/// Asks for the lines of an array into the first cache, [`AHEAD`] bytes before a loop that goes through memory in order
+/// comes to them. That may be past the end of what it reads.
+#[inline(always)]
+pub fn ask_ahead<T, const N: usize>(now: &[T; N]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..size_of::<[T; N]>() / LINE {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let line = now.as_ptr().cast::<i8>().wrapping_add(AHEAD + line * LINE);
+        // SAFETY: a prefetch touches no memory that the program can see, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = now;
 }

@@ -426,7 +426,7 @@ impl Builder<'_> {
     }
 
     fn row(&self, fns: &GroupFns, set: InstructionSet) -> Option<RowExec> {
-        let (row, function) = (find_row_function(self.group, self.staged)?, fns.rows?.select(set));
+        let (row, function) = (find_row_function(self.group, self.staged)?, fns.rows?.select(set)?);
         let typed = |v: ValueId| (v, self.group.value(v).dtype.compute());
         let load = |v: ValueId| match self.group.value(v).op {
             BodyOp::Load(operand) => Some((v, typed(v).1, operand)),

@@ -10,6 +10,7 @@ use super::tile::LaneSlot;
 use super::worker::Worker;
 use fuse_ir::schedule::{CHUNK, LANES};
 use fuse_ir::stage::Place;
+use std::ops::Range;
 
 impl Worker<'_> {
     /// Outer values that need no reduction.
@@ -23,16 +24,22 @@ impl Worker<'_> {
 
     /// A pass over all reduced positions of the outer block.
     pub(crate) fn run_pass(&mut self, p: usize) {
-        let chunks = self.launch.geometry.reduced().div_ceil(CHUNK);
         self.start_scans(p);
-        for chunk in 0..chunks {
-            self.sweep_chunk(p, chunk, false);
-            if chunks > 1 {
-                self.push_chunk(p, chunk);
+        self.sweep_chunks(p, 0..self.launch.geometry.reduced().div_ceil(CHUNK));
+        self.give_results(p);
+        self.run_epilogue(p);
+    }
+
+    /// A run of chunks of a sweep; the reductions of the run stand in the tops afterwards.
+    pub(crate) fn sweep_chunks(&mut self, p: usize, run: Range<usize>) {
+        let count = run.len();
+        for (k, chunk) in run.enumerate() {
+            self.sweep_chunk(p, chunk);
+            if count > 1 {
+                self.push_chunk(p, k);
             }
         }
-        self.finish_reductions(p, chunks);
-        self.run_epilogue(p);
+        self.combine_chunks(p, count);
     }
 
     /// What follows a sweep: outer values and outer stores.
@@ -49,16 +56,15 @@ impl Worker<'_> {
         }
     }
 
-    /// One chunk of a sweep; the reductions of the chunk stand in the tops afterwards. `ahead` asks for the memory of the
-    /// next block of the row before it is needed.
-    pub(crate) fn sweep_chunk(&mut self, p: usize, chunk: usize, ahead: bool) {
+    /// One chunk of a sweep; the reductions of the chunk stand in the tops afterwards.
+    fn sweep_chunk(&mut self, p: usize, chunk: usize) {
         let launch = self.launch;
         let (g, steps) = (&launch.geometry, launch.steps);
         let pass = &launch.exec.passes[p];
         let end = g.reduced().min((chunk + 1) * CHUNK);
         for (r, reduction) in pass.reductions.iter().enumerate() {
             let state = self.reduction_layout(p, r);
-            if !self.is_whole_row(reduction) {
+            if !self.is_whole_chunk(reduction) {
                 // SAFETY: the layout has that many lanes.
                 unsafe {
                     let lanes = components(self.base, &state.lanes);
@@ -87,17 +93,12 @@ impl Worker<'_> {
                 for at in (start..end).step_by(steps.b.max(1)) {
                     let (a, a_len) = (outer.start + first, steps.rows.min(outer.len - first));
                     let block = Block { c: outer.c, a, a_len, b: at, b_len: steps.b.min(end - at) };
-                    if ahead {
-                        let next = at + steps.b;
-                        let b_len = steps.b.min(g.b.saturating_sub(next));
-                        self.state.prefetch.plan(launch, &Block { b: next, b_len, ..block }, 1);
-                    }
                     self.sweep_block(p, &block);
                 }
             }
         }
         for (r, reduction) in pass.reductions.iter().enumerate() {
-            if !self.is_whole_row(reduction) {
+            if !self.is_whole_chunk(reduction) {
                 self.fold_lanes(p, r, reduction);
             }
             self.report_combiner(reduction);
@@ -148,13 +149,12 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether each row is one chunk and one block, and the reducer has a function for whole rows.
-    fn is_whole_row(&self, reduction: &PassReduction) -> bool {
+    /// Whether each chunk of a row is one block, and the reducer has a function for whole rows.
+    fn is_whole_chunk(&self, reduction: &PassReduction) -> bool {
         let g = &self.launch.geometry;
         reduction.along.is_none()
             && g.orientation == Orientation::Rows
-            && self.launch.steps.b == g.b
-            && g.b <= CHUNK
+            && self.launch.steps.b >= g.b.min(CHUNK)
             && matches!(reduction.exec.step, Step::Builtin(_))
     }
 
@@ -193,7 +193,7 @@ impl Worker<'_> {
             match self.launch.geometry.orientation {
                 Orientation::Columns => step_columns(exec, &lanes, &data, row_stride, block),
                 Orientation::Plain | Orientation::Rows => {
-                    if let (true, Step::Builtin(fns)) = (self.is_whole_row(reduction), exec.step) {
+                    if let (true, Step::Builtin(fns)) = (self.is_whole_chunk(reduction), exec.step) {
                         let size = exec.dtypes[0].size();
                         let top = components(self.base, &state.top)[0].add(first * size);
                         if row_stride == block.b_len || block.a_len == 1 {
@@ -272,8 +272,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Combines what is left on the stack and puts the results into their arrays.
-    pub(crate) fn finish_reductions(&mut self, p: usize, chunks: usize) {
+    /// Combines what is left on the stack after `chunks` chunks to the tops.
+    pub(crate) fn combine_chunks(&mut self, p: usize, chunks: usize) {
         let launch = self.launch;
         for (r, reduction) in launch.exec.passes[p].reductions.iter().enumerate() {
             let exec = &reduction.exec;
@@ -282,26 +282,35 @@ impl Worker<'_> {
             // SAFETY: tops, stack and arrays have an element for each outer position.
             unsafe {
                 let (top, stack) = (components(self.base, &state.top), components(self.base, &state.stack));
-                let mut result = top;
                 match chunks {
                     0 => exec.fill_identity(&top, 0, len),
                     1 => {}
                     _ => {
                         let mut levels =
                             (0..usize::BITS).filter(|l| chunks >> l & 1 == 1).map(|l| l as usize);
-                        result = exec.offset(&stack, levels.next().unwrap_or(0) * len);
+                        let mut result = exec.offset(&stack, levels.next().unwrap_or(0) * len);
                         for level in levels {
                             let left = exec.offset(&stack, level * len);
                             exec.combine(&left, len, &result, len);
                             result = left;
                         }
+                        copy(exec, &result, &top, len);
                     }
                 }
-                self.report_combiner(reduction);
-                for &(v, component) in &reduction.results {
-                    let bytes = len * exec.dtypes[component].size();
-                    std::ptr::copy_nonoverlapping(result[component], self.array(v), bytes);
-                }
+            }
+            self.report_combiner(reduction);
+        }
+    }
+
+    /// Puts the tops of a pass's reductions into the arrays of their results.
+    pub(crate) fn give_results(&mut self, p: usize) {
+        let launch = self.launch;
+        for (r, reduction) in launch.exec.passes[p].reductions.iter().enumerate() {
+            let top = self.tops(p, r);
+            for &(v, component) in &reduction.results {
+                let bytes = self.outer.len * reduction.exec.dtypes[component].size();
+                // SAFETY: tops and arrays have an element for each outer position.
+                unsafe { std::ptr::copy_nonoverlapping(top[component], self.array(v), bytes) };
             }
         }
     }

@@ -28,7 +28,22 @@ pub struct GroupFns {
     /// One for each of the user's combiners.
     pub combiners: &'static [StageFns],
     /// All passes over a row, see [`fuse_ir::stage::RowFunction`].
-    pub rows: Option<StageFns>,
+    pub rows: Option<RowFns>,
+}
+
+/// The versions of a function of rows. There is none for SSE2: its registers do not hold the lanes of a reduction, so that
+/// the stages are as good, and every kernel would carry a third more code for processors that are hardly there.
+#[derive(Clone, Copy, Debug)]
+pub struct RowFns {
+    /// For every processor of the architecture.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub baseline: StageFn,
+    /// For AVX2, FMA and F16C.
+    #[cfg(target_arch = "x86_64")]
+    pub avx2: StageFn,
+    /// For AVX-512 F, BW, DQ and VL, with what AVX2 machines have.
+    #[cfg(target_arch = "x86_64")]
+    pub avx512: StageFn,
 }
 
 impl StageFns {
@@ -42,6 +57,22 @@ impl StageFns {
             #[cfg(not(target_arch = "x86_64"))]
             InstructionSet::Avx512 | InstructionSet::Avx2 => self.baseline,
             InstructionSet::Baseline => self.baseline,
+        }
+    }
+}
+
+impl RowFns {
+    /// The version for an instruction set that this processor has, if there is one.
+    pub(crate) fn select(&self, set: InstructionSet) -> Option<StageFn> {
+        match set {
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => Some(self.avx512),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => Some(self.avx2),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Baseline => None,
+            #[cfg(not(target_arch = "x86_64"))]
+            InstructionSet::Avx512 | InstructionSet::Avx2 | InstructionSet::Baseline => Some(self.baseline),
         }
     }
 }

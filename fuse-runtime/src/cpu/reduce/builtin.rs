@@ -2,6 +2,7 @@
 
 use super::super::combine::{All, Any, Combine, Max, Min, Prod, Sum, fold_lanes};
 use super::super::instruction_set::InstructionSet;
+use super::super::prefetch::ask_ahead;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::graph::Reducer;
 use fuse_ir::schedule::{CHUNK, LANES};
@@ -20,11 +21,14 @@ pub(crate) struct BuiltinFns {
 }
 
 #[inline(always)]
-fn lanes_body<T: Copy, C: Combine<T>>(acc: &mut [T; LANES], data: &[T]) {
+fn lanes_body<T: Copy, C: Combine<T>, const AHEAD: bool>(acc: &mut [T; LANES], data: &[T]) {
     let (whole, tail) = data.as_chunks::<LANES>();
     // A copy, so that the lanes stay in registers: the tail below indexes the array by numbers known at run time only.
     let mut lanes = *acc;
     for chunk in whole {
+        if AHEAD {
+            ask_ahead(chunk);
+        }
         for i in 0..LANES {
             lanes[i] = C::combine(lanes[i], chunk[i]);
         }
@@ -83,9 +87,12 @@ fn even_rows<T: Copy, C: Combine<T>, const N: usize>(data: &[T], out: &mut [T]) 
     }
 }
 
+/// `SPECIAL`: with loops of their own for short rows, which are worth their code for the elements that are reduced most
+/// on the processors that run most.
 #[inline(always)]
-fn rows_body<T: Copy, C: Combine<T>>(data: &[T], n: usize, out: &mut [T]) {
+fn rows_body<T: Copy, C: Combine<T>, const SPECIAL: bool>(data: &[T], n: usize, out: &mut [T]) {
     debug_assert!(n <= CHUNK);
+    let special = SPECIAL && size_of::<T>() >= 4;
     match n {
         0 => out.fill(C::IDENTITY),
         1 => {
@@ -110,16 +117,20 @@ fn rows_body<T: Copy, C: Combine<T>>(data: &[T], n: usize, out: &mut [T]) {
                 *o = C::combine(C::combine(x, z), C::combine(y, w));
             }
         }
-        8 => even_rows::<T, C, 8>(data, out),
-        16 => even_rows::<T, C, 16>(data, out),
-        32 => even_rows::<T, C, 32>(data, out),
-        5..=7 => short_rows::<T, C, 8>(data, n, out),
-        9..=15 => short_rows::<T, C, 16>(data, n, out),
+        8 if special => even_rows::<T, C, 8>(data, out),
+        16 if special => even_rows::<T, C, 16>(data, out),
+        32 if special => even_rows::<T, C, 32>(data, out),
+        5..=8 if special => short_rows::<T, C, 8>(data, n, out),
+        5..=16 => short_rows::<T, C, 16>(data, n, out),
         17..LANES => short_rows::<T, C, LANES>(data, n, out),
         _ => {
             for (o, row) in out.iter_mut().zip(data.chunks_exact(n)) {
                 let mut lanes = [C::IDENTITY; LANES];
-                lanes_body::<T, C>(&mut lanes, row);
+                // A whole chunk is most likely one of a long row, which lies in memory.
+                match n {
+                    CHUNK => lanes_body::<T, C, true>(&mut lanes, row),
+                    _ => lanes_body::<T, C, false>(&mut lanes, row),
+                }
                 *o = fold_lanes::<T, C>(lanes);
             }
         }
@@ -128,11 +139,11 @@ fn rows_body<T: Copy, C: Combine<T>>(data: &[T], n: usize, out: &mut [T]) {
 
 /// Declares the functions of one combiner for one instruction set.
 macro_rules! version {
-    ($t:ty, $c:ty $(, #[$feature:meta])?) => {{
+    ($t:ty, $c:ty, $special:expr $(, #[$feature:meta])?) => {{
         $(#[$feature])?
         unsafe fn lanes(acc: *mut u8, data: *const u8, len: usize) {
             // SAFETY: the caller gives 64 accumulators and `len` elements that do not overlap.
-            unsafe { lanes_body::<$t, $c>(&mut *acc.cast(), std::slice::from_raw_parts(data.cast(), len)) }
+            unsafe { lanes_body::<$t, $c, false>(&mut *acc.cast(), std::slice::from_raw_parts(data.cast(), len)) }
         }
         $(#[$feature])?
         unsafe fn fold(acc: *mut u8) {
@@ -153,7 +164,7 @@ macro_rules! version {
         unsafe fn rows(data: *const u8, rows: usize, n: usize, out: *mut u8) {
             // SAFETY: the caller gives `rows * n` elements and `rows` results.
             unsafe {
-                rows_body::<$t, $c>(
+                rows_body::<$t, $c, { $special }>(
                     std::slice::from_raw_parts(data.cast(), rows * n),
                     n,
                     std::slice::from_raw_parts_mut(out.cast(), rows),
@@ -169,13 +180,13 @@ macro_rules! versions {
         match $set {
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512 => {
-                version!($t, $c, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")])
+                version!($t, $c, true, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")])
             }
             #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx2 => version!($t, $c, #[target_feature(enable = "avx2,fma,f16c")]),
+            InstructionSet::Avx2 => version!($t, $c, true, #[target_feature(enable = "avx2,fma,f16c")]),
             #[cfg(not(target_arch = "x86_64"))]
-            InstructionSet::Avx512 | InstructionSet::Avx2 => version!($t, $c),
-            InstructionSet::Baseline => version!($t, $c),
+            InstructionSet::Avx512 | InstructionSet::Avx2 => version!($t, $c, true),
+            InstructionSet::Baseline => version!($t, $c, cfg!(not(target_arch = "x86_64"))),
         }
     };
 }
