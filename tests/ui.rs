@@ -61,6 +61,8 @@ fn programs() -> Vec<Program> {
 #[test]
 fn every_message_has_a_program() {
     let mut without: BTreeSet<&str> = messages::ALL.iter().copied().collect();
+    // It is about the environment and not about a program; a test of `cargo-fuse` shows it.
+    without.remove("plans_not_written");
     for program in programs() {
         for name in program.listed() {
             assert!(

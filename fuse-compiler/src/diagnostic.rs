@@ -58,26 +58,37 @@ impl Location {
     /// Where a span starts. `None` outside a macro, where spans carry no position.
     pub fn of(span: Span) -> Option<Location> {
         if proc_macro::is_available() {
-            let span = span.unwrap().start();
-            return Some(Location {
-                file: span.file(),
-                line: span.line() as u32,
-                column: span.column() as u32,
-            });
+            return Some(Location::at(span.unwrap().start()));
         }
-        locate_outside_macro(span)
+        locate_outside_macro(span).map(|(start, _)| start)
+    }
+
+    /// Where a span ends: after its last character. `None` outside a macro.
+    pub fn end_of(span: Span) -> Option<Location> {
+        if proc_macro::is_available() {
+            return Some(Location::at(span.unwrap().end()));
+        }
+        locate_outside_macro(span).map(|(_, end)| end)
+    }
+
+    fn at(span: proc_macro::Span) -> Location {
+        Location { file: span.file(), line: span.line() as u32, column: span.column() as u32 }
     }
 }
 
 /// Unit tests build proc-macro2 with positions; nothing else does, since tracking them costs time.
 #[cfg(test)]
-fn locate_outside_macro(span: Span) -> Option<Location> {
-    let start = span.start();
-    Some(Location { file: span.file(), line: start.line as u32, column: start.column as u32 + 1 })
+fn locate_outside_macro(span: Span) -> Option<(Location, Location)> {
+    let at = |place: proc_macro2::LineColumn| Location {
+        file: span.file(),
+        line: place.line as u32,
+        column: place.column as u32 + 1,
+    };
+    Some((at(span.start()), at(span.end())))
 }
 
 #[cfg(not(test))]
-fn locate_outside_macro(_: Span) -> Option<Location> {
+fn locate_outside_macro(_: Span) -> Option<(Location, Location)> {
     None
 }
 

@@ -16,9 +16,13 @@ pub mod lower;
 
 pub mod planning;
 
+pub mod lint;
+
 mod emit_cuda;
 
 pub mod emit_rust;
 pub mod expand;
+
+pub mod record;
 
 pub mod pipeline;

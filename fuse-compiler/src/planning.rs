@@ -19,12 +19,24 @@ pub struct PlannedKernel {
     pub dtypes: Vec<fuse_ir::dtype::DType>,
     /// The kernel with its plan.
     pub program: Program,
+    /// A contract that the plan does not keep: the launches that it allows. Such a kernel is not compiled.
+    pub broken_contract: Option<u32>,
+    places: SourcePlaces,
 }
 
-/// Simplifies and plans each kernel for this CPU. Kernels that break their contract are reported and left out.
+impl PlannedKernel {
+    /// Where an operation stands in the source.
+    pub fn place_of(&self, node: NodeId) -> Option<Place> {
+        self.places.place_of(&self.program.kernel, node)
+    }
+}
+
+/// Simplifies and plans each kernel for this CPU. Kernels that break their contract are reported, and left out unless
+/// `keep_broken` asks for their plans without it.
 pub fn plan_kernels(
     block: &Block,
     lowered: Vec<LoweredKernel>,
+    keep_broken: bool,
     diagnostics: &mut Diagnostics,
 ) -> Vec<PlannedKernel> {
     let target = Target::cpu();
@@ -33,13 +45,29 @@ pub fn plan_kernels(
         let places = SourcePlaces::new(&kernel, &places);
         let kernel = simplify_graph(kernel);
         debug_assert_eq!(verify_graph(&kernel), Ok(()), "{kernel}");
-        match plan_kernel(&kernel, &target, &PlanOptions::default()) {
-            Ok(plan) => {
-                let dtypes = dtype_args.into_iter().map(|(_, dtype)| dtype).collect();
-                planned.push(PlannedKernel { item, dtypes, program: Program { kernel, plan } });
+        let dtypes: Vec<_> = dtype_args.into_iter().map(|(_, dtype)| dtype).collect();
+        let (plan, broken_contract) = match plan_kernel(&kernel, &target, &PlanOptions::default()) {
+            Ok(plan) => (plan, None),
+            Err(error) => {
+                report_refusal(block, item, &kernel, &places, &error, diagnostics);
+                let PlanError::Contract { wanted, .. } = error else { continue };
+                if !keep_broken {
+                    continue;
+                }
+                let free = Kernel { launches: None, ..kernel.clone() };
+                match plan_kernel(&free, &target, &PlanOptions::default()) {
+                    Ok(plan) => (plan, Some(wanted)),
+                    Err(_) => continue,
+                }
             }
-            Err(error) => report_refusal(block, item, &kernel, &places, &error, diagnostics),
-        }
+        };
+        planned.push(PlannedKernel {
+            item,
+            dtypes,
+            program: Program { kernel, plan },
+            broken_contract,
+            places,
+        });
     }
     planned
 }
@@ -60,6 +88,7 @@ pub fn explain_kernels(block: &Block, planned: &[PlannedKernel]) {
 
 /// Where the operations of a kernel stand. Simplification renumbers nodes, and keeps their origins; operations that
 /// start at one token are told apart by their text.
+#[derive(Clone, Debug)]
 struct SourcePlaces {
     places: HashMap<(u32, u32, String), Place>,
 }

@@ -13,6 +13,7 @@ pub use block::parse_block;
 pub(crate) use signature::parse_tensor_type;
 
 use crate::diagnostic::Place;
+use crate::lint::{Lint, LintLevel};
 use fuse_ir::dtype::DType;
 use proc_macro2::{Ident, Span};
 
@@ -241,6 +242,8 @@ pub struct KernelArgs {
     pub fast: bool,
     /// `test`: a `#[test]` is generated.
     pub test: bool,
+    /// `warn(unfused)`, `deny(..)`, `allow(..)`: what is told of the plan; of several the last counts.
+    pub lints: Vec<(Lint, LintLevel)>,
 }
 
 impl Block {

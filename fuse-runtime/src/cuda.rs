@@ -11,6 +11,7 @@
 //! module.rs               loaded functions of a kernel's variants
 //! launch.rs               a call's launches: arguments, variant, geometry
 //! graph.rs                calls that were captured, launched as one
+//! survey.rs               what there is
 //! ```
 //!
 //! A [`Stream`](stream::Stream) orders everything that touches the memory of its tensors: kernels, copies, frees. So a call returns when
@@ -48,6 +49,8 @@ mod launch;
 
 mod graph;
 
+mod survey;
+
 #[cfg(not(feature = "cuda"))]
 use absent::{Compiler, Driver};
 #[cfg(feature = "cuda")]
@@ -60,4 +63,5 @@ pub(crate) use launch::run;
 pub(crate) use memory::DeviceBlock;
 pub(crate) use module::CudaKernels;
 pub(crate) use stream::{StreamRef, count_devices, open_device};
+pub(crate) use survey::{find_cache, find_compiler, find_gpus};
 pub use unavailable::CudaUnavailable;

@@ -25,6 +25,8 @@ mod graph;
 
 pub mod verify;
 
+pub mod survey;
+
 pub use call::CudaSource;
 pub use cuda::CudaUnavailable;
 pub use device::Device;

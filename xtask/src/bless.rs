@@ -11,6 +11,7 @@ const TESTS: &[(&str, &str)] = &[
     ("fuse-kernels", "contractions"),
     ("fuse-kernels", "convolutions"),
     ("fuse-kernels", "ui"),
+    ("cargo-fuse", "commands"),
 ];
 
 /// Runs those of the tests that `names` has, or all.

@@ -2,6 +2,7 @@
 
 use super::KernelArgs;
 use crate::diagnostic::{Diagnostics, Place, messages};
+use crate::lint::{Lint, LintLevel};
 use fuse_ir::dtype::DType;
 use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
@@ -9,7 +10,7 @@ use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::{Token, bracketed, parenthesized};
 
-/// Reads `#[kernel]` or `#[kernel(launches = 1, assume(M = 4096), T = [f32, f16], explain, fast, test)]`.
+/// Reads `#[kernel]` or `#[kernel(launches = 1, assume(M = 4096), T = [f32, f16], explain, fast, test, warn(unfused))]`.
 pub(super) fn parse_kernel_args(
     attribute: &syn::Attribute,
     span: Span,
@@ -23,6 +24,7 @@ pub(super) fn parse_kernel_args(
         explain: false,
         fast: false,
         test: false,
+        lints: Vec::new(),
     };
     match &attribute.meta {
         syn::Meta::Path(_) => return args,
@@ -79,6 +81,23 @@ fn parse_kernel_arg(
             args.fast = true;
         }
         "test" => args.test = true,
+        "allow" | "warn" | "deny" if input.peek(syn::token::Paren) => {
+            let level = match name.to_string().as_str() {
+                "allow" => LintLevel::Allow,
+                "warn" => LintLevel::Warn,
+                _ => LintLevel::Deny,
+            };
+            let content;
+            parenthesized!(content in input);
+            for name in Punctuated::<Ident, Token![,]>::parse_terminated(&content)? {
+                match Lint::ALL.into_iter().find(|lint| name == lint.name()) {
+                    Some(lint) => args.lints.push((lint, level)),
+                    None => {
+                        diagnostics.report(messages::unknown_lint(&name));
+                    }
+                }
+            }
+        }
         text if input.peek(Token![=])
             && (input.peek2(syn::token::Bracket) || text.starts_with(|c: char| c.is_uppercase())) =>
         {

@@ -31,12 +31,25 @@ impl DiskCache {
     /// The folder that `FUSE_CACHE_DIR` names; else `fuse-kernels` in the user's folder for caches. None if
     /// `FUSE_CACHE_DIR` is set and empty, or there is no such folder.
     pub(crate) fn of_user() -> Option<DiskCache> {
-        let folder = match std::env::var_os("FUSE_CACHE_DIR") {
-            Some(folder) if folder.is_empty() => return None,
-            Some(folder) => PathBuf::from(folder),
-            None => user_cache_folder()?.join("fuse-kernels"),
-        };
-        DiskCache::open(folder)
+        DiskCache::open(DiskCache::folder_of_user().ok()?)
+    }
+
+    /// The name of that folder.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn folder_of_user() -> Result<PathBuf, String> {
+        match std::env::var_os("FUSE_CACHE_DIR") {
+            Some(folder) if folder.is_empty() => {
+                Err("FUSE_CACHE_DIR is empty, so nothing is kept; unset it, or let it name a folder"
+                    .to_owned())
+            }
+            Some(folder) => Ok(PathBuf::from(folder)),
+            None => match user_cache_folder() {
+                Some(folder) => Ok(folder.join("fuse-kernels")),
+                None => Err("the user has no folder; let FUSE_CACHE_DIR name one".to_owned()),
+            },
+        }
     }
 
     /// That folder, made if it is not there; `None` if it is not the user's own.

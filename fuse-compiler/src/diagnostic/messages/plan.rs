@@ -3,6 +3,7 @@
 use crate::diagnostic::{Diagnostic, Place};
 use fuse_ir::plan::Decision;
 use proc_macro2::Span;
+use std::path::Path;
 
 /// A kernel keeps to its number of launches; the tuple is what it wants and what it needs.
 ///
@@ -44,4 +45,49 @@ pub fn too_many_launches(
 /// ```
 pub fn unplannable(at: Place, kernel: &str, because: &str) -> Diagnostic {
     Diagnostic::new("unplannable", at, format!("`{kernel}` cannot be planned: {because}"))
+}
+
+/// An edge that is not fused, of a kernel that denies or warns of it.
+///
+/// ```text
+/// #[kernel(deny(unfused))] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x.exp().materialize() + 1.0 }
+///                                                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+/// ```
+pub fn unfused(at: Place, (producer, consumer): (&str, &str), decision: &Decision) -> Diagnostic {
+    let message = format!("`{producer}` is not fused into `{consumer}`");
+    let mut diagnostic = Diagnostic::new("unfused", at, message).note(&decision.reason);
+    if let Some(remedy) = &decision.remedy {
+        diagnostic = diagnostic.help(remedy);
+    }
+    diagnostic
+}
+
+/// A large value between launches, of a kernel that denies or warns of it.
+///
+/// ```text
+/// #[kernel(deny(materialized))] fn k<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> { x.exp().materialize() + 1.0 }
+///                                                                                       ^^^^^^^^^^^^^^^^^^^^^
+/// ```
+pub fn materialized(at: Place, value: &str, bytes: u64) -> Diagnostic {
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    Diagnostic::new("materialized", at, format!("`{value}` lies in memory between launches"))
+        .note(format!("it takes {mebibytes:.1} MiB under the assumed extents"))
+        .help("`cargo fuse explain` shows why it is not fused into what reads it")
+}
+
+/// What `FUSE_PLAN_DIR` names takes no files.
+///
+/// ```text
+/// fuse! { #[kernel] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x } }
+/// ^^^^^
+/// ```
+pub fn plans_not_written(at: Place, folder: &Path, error: &std::io::Error) -> Diagnostic {
+    let folder = folder.display();
+    Diagnostic::new(
+        "plans_not_written",
+        at,
+        format!("the plans of this block cannot be written to `{folder}`"),
+    )
+    .note(error.to_string())
+    .help("let the environment variable `FUSE_PLAN_DIR` name a folder that can be written, or unset it")
 }

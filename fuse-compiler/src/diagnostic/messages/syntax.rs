@@ -1,6 +1,7 @@
 //! Errors in the items of a block, their attributes and their signatures.
 
 use crate::diagnostic::{Diagnostic, Place};
+use crate::lint::Lint;
 use fuse_ir::dtype::DType;
 use proc_macro2::{Ident, Span};
 
@@ -83,9 +84,21 @@ pub fn kernel_argument_expected(at: Place) -> Diagnostic {
 pub fn unknown_kernel_argument(name: &Ident) -> Diagnostic {
     Diagnostic::new("unknown_kernel_argument", name.span(), format!("`#[kernel]` has no argument `{name}`"))
         .note(
-            "the arguments are `launches = N`, `assume(N = 4096)`, `explain`, `test`, and for each generic \
-             dtype a list like `T = [f32, f16]`",
+            "the arguments are `launches = N`, `assume(N = 4096)`, `explain`, `test`, `warn(..)`, `deny(..)`, \
+             `allow(..)`, and for each generic dtype a list like `T = [f32, f16]`",
         )
+}
+
+/// What `warn(..)`, `deny(..)` and `allow(..)` name is a closed list.
+///
+/// ```text
+/// #[kernel(warn(slow))] fn k(..)
+///               ^^^^
+/// ```
+pub fn unknown_lint(name: &Ident) -> Diagnostic {
+    let names: Vec<String> = Lint::ALL.iter().map(|lint| format!("`{}`", lint.name())).collect();
+    Diagnostic::new("unknown_lint", name.span(), format!("there is no lint `{name}`"))
+        .note(format!("the lints are {}", names.join(" and ")))
 }
 
 /// The arguments of `#[reduce]` are a closed list.

@@ -1,0 +1,21 @@
+//! Each command of `cargo fuse`, run on small crates that are made in temporary folders and depend on this workspace.
+//!
+//! The crates share a target folder, which is kept between runs, so that what they depend on is built once.
+
+#[path = "commands/crates.rs"]
+mod crates;
+
+#[path = "commands/emit.rs"]
+mod emit;
+#[path = "commands/explain.rs"]
+mod explain;
+#[path = "commands/failures.rs"]
+mod failures;
+#[path = "commands/format.rs"]
+mod format;
+#[path = "commands/lints.rs"]
+mod lints;
+#[path = "commands/lock.rs"]
+mod lock;
+#[path = "commands/report.rs"]
+mod report;

@@ -1,0 +1,136 @@
+//! What a kernel asks to be told of its plan: `#[kernel(warn(unfused), deny(materialized))]`.
+//!
+//! Nothing is on unless a kernel asks. On stable Rust a macro warns by using something that is deprecated, with the text as
+//! the reason; so rustc shows a warning at the operation, and `-D warnings` makes it an error as any other.
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Place, messages};
+use crate::planning::PlannedKernel;
+use crate::syntax::{Block, Item, TensorFn};
+use fuse_ir::plan::{Plan, Rule};
+use fuse_ir::schedule::build::label;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+use std::collections::BTreeSet;
+
+/// Bytes from which an intermediate value is much, under the assumed extents.
+const MUCH: u64 = 1 << 20;
+
+/// What may be told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Lint {
+    /// An edge of the dataflow that is not fused.
+    Unfused,
+    /// A value of 1 MiB or more between launches.
+    Materialized,
+}
+
+impl Lint {
+    /// Every one, in the order of their names in messages.
+    pub const ALL: [Lint; 2] = [Lint::Unfused, Lint::Materialized];
+
+    /// How it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lint::Unfused => "unfused",
+            Lint::Materialized => "materialized",
+        }
+    }
+}
+
+/// How it is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LintLevel {
+    /// Not at all.
+    Allow,
+    /// As a warning.
+    Warn,
+    /// As an error.
+    Deny,
+}
+
+/// The level of a lint of a kernel; of several the last.
+fn level_of(function: &TensorFn, lint: Lint) -> LintLevel {
+    let lints = function.kernel.iter().flat_map(|args| &args.lints).rev();
+    lints.into_iter().find(|(of, _)| *of == lint).map_or(LintLevel::Allow, |(_, level)| *level)
+}
+
+/// Reports what kernels deny, and gives the warnings as items.
+pub(crate) fn lint_kernels(
+    block: &Block,
+    planned: &[PlannedKernel],
+    diagnostics: &mut Diagnostics,
+) -> TokenStream {
+    let mut warnings = TokenStream::new();
+    // Instances of a kernel have much in common.
+    let mut seen = BTreeSet::new();
+    for kernel in planned {
+        let Some(Item::Fn(function)) = block.items.get(kernel.item) else { continue };
+        for lint in Lint::ALL {
+            let level = level_of(function, lint);
+            if level == LintLevel::Allow {
+                continue;
+            }
+            for finding in find(lint, kernel, Place::from(function.name.span())) {
+                if level == LintLevel::Deny {
+                    diagnostics.report(finding);
+                } else if seen
+                    .insert((kernel.item, format!("{:?} {}", finding.primary.start, finding.text())))
+                {
+                    warnings.extend(emit_warning(lint, function, &finding));
+                }
+            }
+        }
+    }
+    warnings
+}
+
+/// What there is to tell of a kernel. What has no place stands at the kernel's name.
+fn find(lint: Lint, kernel: &PlannedKernel, name: Place) -> Vec<Diagnostic> {
+    let (graph, plan): (_, &Plan) = (&kernel.program.kernel, &kernel.program.plan);
+    match lint {
+        Lint::Unfused => {
+            let of_edges = |rule| match rule {
+                Rule::Vertical | Rule::ReductionPrologue | Rule::ReductionEpilogue => true,
+                Rule::ContractionPrologue | Rule::ContractionEpilogue | Rule::Recomputation => true,
+                Rule::Siblings | Rule::Horizontal | Rule::InPlace => false,
+            };
+            let refused = plan.decisions.iter().filter(|d| d.refusal.is_some() && of_edges(d.rule));
+            let tell = |decision: &fuse_ir::plan::Decision| {
+                let at = kernel.place_of(decision.consumer).unwrap_or(name);
+                let sides = (label(graph, decision.producer), label(graph, decision.consumer));
+                messages::unfused(at, (&sides.0, &sides.1), decision)
+            };
+            refused.map(tell).collect()
+        }
+        Lint::Materialized => {
+            let large = plan.temps.iter().filter_map(|temp| {
+                let extent = |axis| plan.assumed.iter().find(|(a, _)| *a == axis).map_or(1, |(_, n)| *n);
+                let elements = temp.axes.iter().fold(1u64, |n, axis| n.saturating_mul(extent(*axis)));
+                let bytes = elements.saturating_mul(temp.dtype.size() as u64);
+                (bytes >= MUCH).then_some((temp.node, bytes))
+            });
+            let tell = |(node, bytes)| {
+                messages::materialized(kernel.place_of(node).unwrap_or(name), &label(graph, node), bytes)
+            };
+            large.map(tell).collect()
+        }
+    }
+}
+
+/// An item that uses what is deprecated at the place of a finding.
+fn emit_warning(lint: Lint, function: &TensorFn, finding: &Diagnostic) -> TokenStream {
+    let cfgs = function.attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
+    let text = finding.text();
+    let name = |span: Span| Ident::new(lint.name(), span);
+    let (defined, used) =
+        (name(Span::call_site()), name(Span::call_site().located_at(finding.primary.start)));
+    quote! {
+        #(#cfgs)*
+        const _: () = {
+            #[deprecated(note = #text)]
+            #[allow(non_upper_case_globals, dead_code, reason = "named like the lint")]
+            const #defined: () = ();
+            #used
+        };
+    }
+}
