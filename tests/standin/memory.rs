@@ -1,7 +1,7 @@
 //! Memory: what is said if there is none, what is done before, and that freed memory serves again.
 
 use crate::*;
-use fuse::Tensor;
+use fuse::{Graph, Tensor};
 
 #[test]
 fn the_error_names_what_it_was_for_and_what_is_free() -> Result<(), Error> {
@@ -132,11 +132,14 @@ fn launches_allocate_nothing() -> Result<(), Error> {
     // Of launches that may fault there are lists, which grow until somebody waits.
     let faults = count(&mut || quotient::into(&i, &i, &mut j))?;
     assert!(faults < 0.2, "{faults}");
+    let (graph, results) =
+        Graph::capture(&device, || (0..10).map(|_| scale(&x, 2.0)).collect::<Result<Vec<_>, Error>>())?;
+    assert_eq!(count(&mut || graph.replay())?, 1.0, "the list of the memory that is in use");
     // Intermediate buffers have four lists, of a few words each.
     let buffers = count(&mut || centre::into(&x, &mut y))?;
     assert!(buffers <= 4.0, "{buffers}");
     StandIn::Driver.quiet(false);
-    drop((x, y, i, j, device));
+    drop((x, y, i, j, graph, results, device));
     check_end();
     Ok(())
 }
