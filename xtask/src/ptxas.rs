@@ -266,6 +266,13 @@ mod tests {
     }
 
     #[test]
+    fn the_error_of_predictions_is_their_median() {
+        let report = |predicted| Report { registers: 20, predicted, ..Report::default() };
+        assert_eq!(median_error(&[]), 0.0);
+        assert_eq!(median_error(&[report(10), report(20), report(25)]), 0.25);
+    }
+
+    #[test]
     fn the_log_of_the_assembler_is_read() {
         let log = "ptxas info    : Function properties for fuse_a\n    \
                    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n\
