@@ -44,7 +44,12 @@ fn freed_memory_is_given_back_before_there_is_none() -> Result<(), Error> {
         (report.live("block"), report.count("cuMemAllocAsync"), report.count("cuMemFreeAsync")),
         (1, 3, 1)
     );
-    drop((x, device));
+    // Likewise what another stream of the GPU keeps.
+    drop(x);
+    let other = new_device()?;
+    let y = Tensor::<u8, 1>::zeros([900 << 10], &other)?;
+    assert_eq!(StandIn::Driver.report().live("block"), 1);
+    drop((y, device, other));
     check_end();
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! A GPU: its context, architecture and limits, and how its code is compiled.
 
 use super::handle::{Attribute, CallError, Context, Output};
+use super::stream::Stream;
 use super::unavailable::CudaUnavailable;
 use super::{Compiler, Driver};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A GPU that can be used.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(crate) struct Gpu {
     pub(super) shared_memory: u64,
     /// Whether memory can be allocated in the order of a stream.
     pub(super) has_pools: bool,
+    /// Its streams.
+    streams: Mutex<Vec<Weak<Stream>>>,
 }
 
 /// How many GPUs the driver finds.
@@ -58,6 +62,7 @@ impl Gpu {
             architecture: (ask(Attribute::Major)? * 10 + ask(Attribute::Minor)?) as u32,
             shared_memory: ask(Attribute::SharedMemory)? as u64,
             has_pools: ask(Attribute::MemoryPools)? == 1,
+            streams: Mutex::default(),
             // The last, since it is given back with the rest alone.
             context: driver.retain_primary_context(number)?,
         };
@@ -83,6 +88,19 @@ impl Gpu {
     pub(super) fn compiler_version(&self) -> String {
         let (major, minor) = self.compiler.version();
         format!("{major}.{minor}")
+    }
+
+    /// Notes a stream of it.
+    pub(super) fn add_stream(&self, stream: &Arc<Stream>) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.push(Arc::downgrade(stream));
+    }
+
+    /// Its streams.
+    pub(super) fn streams(&self) -> Vec<Arc<Stream>> {
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Bytes of its memory that are free, if it says so.

@@ -51,7 +51,7 @@ pub(crate) fn open_device(ordinal: usize) -> Result<StreamRef, CudaUnavailable> 
         return Ok(StreamRef(Arc::clone(stream)));
     }
     let gpu = Arc::new(Gpu::open(ordinal)?);
-    let stream = Arc::new(Stream::new(gpu, 0).map_err(CudaUnavailable::start)?);
+    let stream = Stream::create(gpu, 0).map_err(CudaUnavailable::start)?;
     opened.push(Arc::clone(&stream));
     Ok(StreamRef(stream))
 }
@@ -61,8 +61,8 @@ impl StreamRef {
     pub(crate) fn beside(&self) -> Result<StreamRef, Error> {
         static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let stream = Stream::new(Arc::clone(&self.0.gpu), number).map_err(|e| self.0.error(e, None))?;
-        Ok(StreamRef(Arc::new(stream)))
+        let stream = Stream::create(Arc::clone(&self.0.gpu), number);
+        stream.map(StreamRef).map_err(|e| self.0.error(e, None))
     }
 }
 
@@ -96,11 +96,13 @@ impl fmt::Display for Stream {
 }
 
 impl Stream {
-    fn new(gpu: Arc<Gpu>, number: usize) -> Result<Stream, CallError> {
+    fn create(gpu: Arc<Gpu>, number: usize) -> Result<Arc<Stream>, CallError> {
         gpu.enter()?;
         let handle = gpu.driver.create_stream()?;
         let (blocks, faults, staging) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Stream { gpu, handle, number, blocks, faults, staging })
+        let stream = Arc::new(Stream { gpu, handle, number, blocks, faults, staging });
+        stream.gpu.add_stream(&stream);
+        Ok(stream)
     }
 
     /// Whether the other stream is one of the same GPU.
@@ -140,7 +142,7 @@ impl Stream {
         f(&mut self.blocks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Memory from the driver. Where there is none, what is kept is given back first.
+    /// Memory from the driver. Where there is none, what the GPU's streams keep is given back first.
     pub(super) fn allocate(&self, size: usize) -> Result<DevicePointer, Error> {
         let driver = self.gpu.driver;
         let ask = || match self.gpu.has_pools {
@@ -149,8 +151,12 @@ impl Stream {
         };
         let outcome = self.gpu.enter().and_then(|()| match ask() {
             Err(error) if error.is_out_of_memory() => {
-                self.with_blocks(Blocks::take_all).into_iter().for_each(|start| self.free(start));
-                driver.synchronize(self.handle)?;
+                for stream in self.gpu.streams() {
+                    let kept = stream.with_blocks(Blocks::take_all);
+                    kept.into_iter().for_each(|start| stream.free(start));
+                    // What was freed before may wait for work, too.
+                    driver.synchronize(stream.handle)?;
+                }
                 ask()
             }
             other => other,
