@@ -84,6 +84,9 @@ pub(crate) struct EmitKind {
     /// The kernels for GPUs before they are printed as CUDA C++
     #[arg(long)]
     pub(crate) kernel_ir: bool,
+    /// PTX of an architecture, e.g. `sm_90`; needs NVRTC
+    #[arg(long, value_name = "ARCHITECTURE")]
+    pub(crate) ptx: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -340,7 +343,10 @@ mod tests {
         };
         assert!(say("cargo-fuse explain --assume M").contains("an axis and its extent are written `M=4096`"));
         assert!(say("cargo-fuse explain --assume M=x").contains("`x` is no extent: a whole number"));
-        assert!(say("cargo-fuse emit k").contains("<--cuda|--rust|--graph|--plan|--kernel-ir>"));
+        assert!(
+            say("cargo-fuse emit k")
+                .contains("<--cuda|--rust|--graph|--plan|--kernel-ir|--ptx <ARCHITECTURE>>")
+        );
         assert!(say("cargo-fuse emit k --cuda --rust").contains("cannot be used with"));
     }
 }

@@ -57,6 +57,10 @@ fn kernels_are_compiled_once() {
         assert!(code.windows(4).any(|bytes| bytes == b"\x7fELF"), "no machine code");
     }
 
+    let ptx = warm("emit total --ptx sm_80").ok();
+    assert!(ptx.starts_with("// PTX for sm_80 of `demo::total`, planned for cpu\n"), "{ptx}");
+    assert!(ptx.contains(".target sm_80") && ptx.contains(".visible .entry fuse_total"), "{ptx}");
+
     let unknown = warm("warm --arch sm_12345");
     assert_eq!(unknown.failure().0, 2);
     assert!(unknown.failure().1.contains("compiles nothing that sm_12345 runs"), "{unknown:?}");

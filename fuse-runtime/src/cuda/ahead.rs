@@ -102,6 +102,18 @@ impl Precompiler {
         kernels.map(make).collect()
     }
 
+    /// A kernel as PTX, NVIDIA's assembly that is the same for all GPUs of the architecture and after.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn print_ptx(&self, kernel: &Precompile) -> Result<String, PrecompileError> {
+        let virtual_architecture = self.architecture.replace("sm_", "compute_");
+        let options = add_architecture(kernel.options.clone(), &virtual_architecture);
+        let request = Request { text: &kernel.text, options, output: Output::Ptx };
+        let code = request.compile(self.compiler, None).map_err(|error| kernel.refused(error))?;
+        Ok(String::from_utf8_lossy(&code).trim_end_matches('\0').to_owned())
+    }
+
     /// Compiles a kernel, unless its code is there.
     ///
     /// # Errors
@@ -112,17 +124,21 @@ impl Precompiler {
         if request.find(self.compiler, &self.cache).is_some() {
             return Ok(Precompiled::Kept);
         }
-        request.compile(self.compiler, Some(&self.cache)).map_err(|error| PrecompileError::Compile {
-            entry: kernel.entry.clone(),
-            log: match error {
-                CompileError::Log(log) => log,
-                CompileError::Call(call) => format!("`{}` gives {}", call.call, call.name),
-            },
-        })?;
+        request.compile(self.compiler, Some(&self.cache)).map_err(|error| kernel.refused(error))?;
         match request.find(self.compiler, &self.cache) {
             Some(_) => Ok(Precompiled::Compiled),
             None => Err(PrecompileError::NotKept { folder: self.folder.clone() }),
         }
+    }
+}
+
+impl Precompile {
+    fn refused(&self, error: CompileError) -> PrecompileError {
+        let log = match error {
+            CompileError::Log(log) => log,
+            CompileError::Call(call) => format!("`{}` gives {}", call.call, call.name),
+        };
+        PrecompileError::Compile { entry: self.entry.clone(), log }
     }
 }
 
