@@ -4,7 +4,7 @@
 //! from equations between extents (language rule 2). Everything that can be wrong with the sizes of a call is found
 //! here, before anything is allocated or launched; what comes after may index without checks.
 //!
-//! The happy path runs at every call: it allocates the result only, and formats nothing.
+//! The happy path runs at every call: it allocates and formats nothing.
 
 mod equation;
 mod error;
@@ -25,7 +25,7 @@ const UNBOUND: i64 = -1;
 struct Binding<'a> {
     kernel: &'a Kernel,
     scalars: &'a [Option<Value>],
-    extents: Vec<i64>,
+    extents: &'a mut [i64],
 }
 
 /// The extent of every axis of `kernel`, by [`AxisId`].
@@ -43,7 +43,23 @@ pub fn bind_extents(
     shapes: &[Option<&[usize]>],
     scalars: &[Option<Value>],
 ) -> Result<Vec<i64>, Box<BindError>> {
-    let mut binding = Binding { kernel, scalars, extents: vec![UNBOUND; kernel.axes.len()] };
+    let mut extents = vec![UNBOUND; kernel.axes.len()];
+    bind_extents_into(kernel, shapes, scalars, &mut extents)?;
+    Ok(extents)
+}
+
+/// As [`bind_extents`], into a list that has a place for each axis, with whatever contents.
+///
+/// # Errors
+/// Likewise.
+pub fn bind_extents_into(
+    kernel: &Kernel,
+    shapes: &[Option<&[usize]>],
+    scalars: &[Option<Value>],
+    extents: &mut [i64],
+) -> Result<(), Box<BindError>> {
+    extents.fill(UNBOUND);
+    let mut binding = Binding { kernel, scalars, extents };
     bind_shapes(&mut binding, shapes)?;
     bind_axis_parameters(&mut binding)?;
     bind_constants(&mut binding)?;
@@ -54,7 +70,7 @@ pub fn bind_extents(
             run_check(&binding, check)?;
         }
     }
-    Ok(binding.extents)
+    Ok(())
 }
 
 impl Binding<'_> {

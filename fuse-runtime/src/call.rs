@@ -30,7 +30,7 @@ use crate::simulator;
 use crate::tensor::{Storage, element_count};
 use argument::ArgKind;
 use borrow::Borrows;
-use fuse_ir::bind::bind_extents;
+use fuse_ir::bind::bind_extents_into;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::graph::{Kernel, Op, OutputTarget, ParamKind};
 use fuse_ir::id::AxisId;
@@ -132,16 +132,17 @@ impl CompiledKernel {
     /// See [`Error`].
     pub fn call<O: Outputs>(&self, args: &[Arg<'_>]) -> Result<O, Error> {
         let loaded = self.load()?;
-        let extents = bind_arguments(loaded, args)?;
-        let device = place::find_device(loaded, args, &[])?;
-        let mut shapes = outputs::ResultShapes::new(loaded, &extents, &device);
-        let outputs = O::allocate(&mut shapes)?;
-        shapes.finish()?;
-        with_list(loaded.results.len(), Arg::NOTHING, |results| {
-            outputs.fill_arguments(results);
-            run(loaded, &device, &extents, args, results, true)
-        })?;
-        Ok(outputs)
+        with_extents(loaded, args, |extents| {
+            let device = place::find_device(loaded, args, &[])?;
+            let mut shapes = outputs::ResultShapes::new(loaded, extents, &device);
+            let outputs = O::allocate(&mut shapes)?;
+            shapes.finish()?;
+            with_list(loaded.results.len(), Arg::NOTHING, |results| {
+                outputs.fill_arguments(results);
+                run(loaded, &device, extents, args, results, true)
+            })?;
+            Ok(outputs)
+        })
     }
 
     /// Calls the kernel and writes the results to `results`.
@@ -150,10 +151,11 @@ impl CompiledKernel {
     /// See [`Error`].
     pub fn call_into(&self, args: &[Arg<'_>], results: &[Arg<'_>]) -> Result<(), Error> {
         let loaded = self.load()?;
-        let extents = bind_arguments(loaded, args)?;
-        check_result_shapes(loaded, &extents, results)?;
-        let device = place::find_device(loaded, args, results)?;
-        run(loaded, &device, &extents, args, results, false)
+        with_extents(loaded, args, |extents| {
+            check_result_shapes(loaded, extents, results)?;
+            let device = place::find_device(loaded, args, results)?;
+            run(loaded, &device, extents, args, results, false)
+        })
     }
 }
 
@@ -226,8 +228,12 @@ fn with_list<T: Copy, R>(n: usize, fill: T, f: impl FnOnce(&mut [T]) -> R) -> R 
     if n <= INLINE { f(&mut [fill; INLINE][..n]) } else { f(&mut vec![fill; n]) }
 }
 
-/// Checks the arguments against the interface and binds the extents.
-fn bind_arguments(loaded: &Loaded, args: &[Arg<'_>]) -> Result<Vec<i64>, Error> {
+/// Checks the arguments against the interface, and gives `f` the extents.
+fn with_extents<R>(
+    loaded: &Loaded,
+    args: &[Arg<'_>],
+    f: impl FnOnce(&[i64]) -> Result<R, Error>,
+) -> Result<R, Error> {
     let params = &loaded.kernel().params;
     let fits = args.len() == params.len()
         && params.iter().zip(args).all(|(param, arg)| match (&param.kind, &arg.kind) {
@@ -241,11 +247,14 @@ fn bind_arguments(loaded: &Loaded, args: &[Arg<'_>]) -> Result<Vec<i64>, Error> 
     if !fits {
         return Err(loaded.version_error());
     }
-    with_list(args.len(), None, |shapes| {
-        for (shape, arg) in shapes.iter_mut().zip(args) {
-            *shape = arg.shape();
-        }
-        with_scalars(args, |scalars| Ok(bind_extents(loaded.kernel(), shapes, scalars)?))
+    with_list(loaded.kernel().axes.len(), 0, |extents| {
+        with_list(args.len(), None, |shapes| {
+            for (shape, arg) in shapes.iter_mut().zip(args) {
+                *shape = arg.shape();
+            }
+            with_scalars(args, |scalars| bind_extents_into(loaded.kernel(), shapes, scalars, extents))
+        })?;
+        f(extents)
     })
 }
 
@@ -294,7 +303,8 @@ pub(crate) fn run(
     fresh: bool,
 ) -> Result<(), Error> {
     let _borrows = Borrows::take(loaded, args, if fresh { &[] } else { results })?;
-    let temps = memory::Temps::allocate(loaded, extents, results, device)?;
+    let of_call = |error: Error| error.of_call(&loaded.kernel().name, None);
+    let temps = memory::Temps::allocate(loaded, extents, results, device).map_err(of_call)?;
     match &device.kind {
         Kind::Cpu => run_on_cpu(loaded, extents, args, results, &temps),
         Kind::Simulator => with_bound_call(loaded, extents, args, results, &temps, |call| {
@@ -304,7 +314,7 @@ pub(crate) fn run(
             // SAFETY: shapes fit the program's interface and its checks hold, so that all accesses are within the views,
             // which are of this stream. Their states are taken while the launches are queued; what touches them later is
             // queued after. Results are new or do not overlap any argument.
-            unsafe { cuda::run(loaded, &stream.0, call) }
+            unsafe { cuda::run(loaded, &stream.0, call) }.map_err(of_call)
         }),
     }?;
     graph::record(loaded, device, extents, args, results, fresh);
@@ -320,8 +330,9 @@ pub(crate) fn with_temps(
     results: &[Arg<'_>],
     f: impl FnOnce(&BoundCall<'_>) -> Result<(), Error>,
 ) -> Result<Vec<Storage>, Error> {
-    let temps = memory::Temps::allocate(loaded, extents, results, device)?;
-    with_bound_call(loaded, extents, args, results, &temps, f)?;
+    let of_call = |error: Error| error.of_call(&loaded.kernel().name, None);
+    let temps = memory::Temps::allocate(loaded, extents, results, device).map_err(of_call)?;
+    with_bound_call(loaded, extents, args, results, &temps, f).map_err(of_call)?;
     Ok(temps.into_storages())
 }
 

@@ -61,10 +61,18 @@ pub enum Error {
         /// The shape.
         shape: Vec<usize>,
     },
-    /// There is no memory for a tensor.
+    /// There is no memory for a tensor, or for what a kernel needs beside.
     OutOfMemory {
         /// How much was asked for.
         bytes: usize,
+        /// Where.
+        device: String,
+        /// How much is free there, where that is known. It may be in pieces.
+        free: Option<usize>,
+        /// The kernel that was called, if one was.
+        kernel: Option<String>,
+        /// What it was for: a result of the kernel; `None` for what the kernel needs beside, or if there is no kernel.
+        argument: Option<String>,
     },
     /// A view of another shape would have to copy.
     NotContiguous {
@@ -146,6 +154,21 @@ pub enum Error {
         call: String,
         /// Its error, e.g. `CUDA_ERROR_ILLEGAL_ADDRESS`.
         error: String,
+        /// The number of that.
+        code: u32,
+    },
+    /// The driver does not take what NVRTC made of a kernel, since it is for an older CUDA.
+    CudaVersions {
+        /// The kernel that was called.
+        kernel: String,
+        /// The device.
+        device: String,
+        /// The driver's error.
+        error: String,
+        /// The version of CUDA for which the driver is, major and minor.
+        driver: (i32, i32),
+        /// NVRTC's version.
+        compiler: (i32, i32),
     },
     /// The CUDA C++ of a kernel does not compile: a defect of this crate.
     CudaCompile {
@@ -220,6 +243,27 @@ impl Finding {
     }
 }
 
+impl Error {
+    /// That there is no memory on a device.
+    pub(crate) fn out_of_memory(bytes: usize, device: &impl fmt::Display, free: Option<usize>) -> Error {
+        Error::OutOfMemory { bytes, device: device.to_string(), free, kernel: None, argument: None }
+    }
+
+    /// What went wrong in the call of a kernel for it, or for an argument of it; what names a kernel already stays.
+    pub(crate) fn of_call(self, kernel: &str, argument: Option<&str>) -> Error {
+        match self {
+            Error::OutOfMemory { bytes, device, free, kernel: None, .. } => {
+                let (kernel, argument) = (Some(kernel.to_owned()), argument.map(str::to_owned));
+                Error::OutOfMemory { bytes, device, free, kernel, argument }
+            }
+            Error::CudaCall { device, kernel: None, call, error, code } => {
+                Error::CudaCall { device, kernel: Some(kernel.to_owned()), call, error, code }
+            }
+            other => other,
+        }
+    }
+}
+
 impl std::error::Error for Error {}
 
 impl From<Box<BindError>> for Error {
@@ -273,7 +317,25 @@ impl fmt::Display for Error {
             Error::TooLarge { shape } => {
                 write!(f, "a tensor of shape {shape:?} has more elements than can be addressed")
             }
-            Error::OutOfMemory { bytes } => write!(f, "no memory for a tensor of {bytes} bytes"),
+            Error::OutOfMemory { bytes, device, free, kernel, argument } => {
+                match (kernel, argument) {
+                    (Some(kernel), Some(argument)) => {
+                        write!(
+                            f,
+                            "kernel `{kernel}`: no memory for argument `{argument}`, which has {bytes} bytes"
+                        )?;
+                    }
+                    (Some(kernel), None) => {
+                        write!(
+                            f,
+                            "kernel `{kernel}`: no memory for an intermediate buffer of {bytes} bytes"
+                        )?;
+                    }
+                    (None, _) => write!(f, "no memory for a tensor of {bytes} bytes")?,
+                }
+                write!(f, ", on {device}")?;
+                free.map_or(Ok(()), |free| write!(f, ", where {free} are free"))
+            }
             Error::NotContiguous { shape, strides, wanted } => {
                 write!(
                     f,
@@ -304,11 +366,22 @@ impl fmt::Display for Error {
                 write!(f, "kernel `{kernel}`: the simulator finds in `{entry}`: {what}")
             }
             Error::Cuda(unavailable) => write!(f, "CUDA cannot be used: {unavailable}"),
-            Error::CudaCall { device, kernel, call, error } => {
+            Error::CudaCall { device, kernel, call, error, code } => {
                 if let Some(kernel) = kernel {
                     write!(f, "kernel `{kernel}`: ")?;
                 }
-                write!(f, "`{call}` on {device} gives {error}")
+                write!(f, "`{call}` on {device} gives {error} ({code})")
+            }
+            Error::CudaVersions { kernel, device, error, driver, compiler } => {
+                let ((major, minor), (c_major, c_minor)) = (driver, compiler);
+                write!(
+                    f,
+                    "kernel `{kernel}`: the driver of {device}, which is for CUDA {major}.{minor}, does not take "
+                )?;
+                write!(
+                    f,
+                    "the code of NVRTC {c_major}.{c_minor}: {error}; install a newer driver, or NVRTC {major}.{minor}"
+                )
             }
             Error::CudaCompile { kernel, entry, log } => {
                 write!(f, "kernel `{kernel}`: the CUDA C++ of `{entry}` does not compile:\n{log}")

@@ -87,7 +87,7 @@ impl<T: Element, const R: usize> Tensor<T, R> {
             element_count(&shape, size_of::<T>()).ok_or_else(|| Error::TooLarge { shape: shape.to_vec() })?;
         let mut data = Vec::new();
         data.try_reserve_exact(count)
-            .map_err(|_| Error::OutOfMemory { bytes: count.saturating_mul(size_of::<T>()) })?;
+            .map_err(|_| Error::out_of_memory(count.saturating_mul(size_of::<T>()), &"the host", None))?;
         let mut position = [0; R];
         for _ in 0..count {
             data.push(element(position));

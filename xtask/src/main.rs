@@ -8,6 +8,7 @@ mod cuda_values;
 mod gpu_check;
 mod nvrtc;
 mod ptxas;
+mod registers;
 mod suite;
 mod ulp;
 mod vectors;

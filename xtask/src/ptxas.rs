@@ -1,13 +1,15 @@
 //! `cargo xtask ptxas`: what the real compiler makes of the printed kernels, a JSON line for each and each architecture.
 //!
-//! It fails if a kernel does not compile, spills registers, or uses more of them than fit its blocks.
+//! It fails if a kernel does not compile, spills registers, or uses more of them than fit its blocks; if it takes NVRTC longer
+//! than half a second; or if the registers that are predicted are too far from those that there are.
 
 use crate::cuda_toolchain::{self, Toolchain};
 use crate::nvrtc::Output;
-use crate::suite;
+use crate::{registers, suite};
 use fuse_ir::kernel_ir::{Kernel, examples};
 use fuse_ir::print_cuda::{compile_options, print_cuda};
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
 /// The architectures that every kernel must compile for.
 const ARCHITECTURES: [&str; 4] = ["sm_80", "sm_90", "sm_100", "sm_120"];
@@ -15,10 +17,18 @@ const ARCHITECTURES: [&str; 4] = ["sm_80", "sm_90", "sm_100", "sm_120"];
 /// Registers of a multiprocessor, on all of them.
 const REGISTERS: u32 = 65536;
 
+/// The longest that NVRTC may take for a kernel.
+const SLOWEST: Duration = Duration::from_millis(500);
+
+/// The most by which predicted registers may differ from those that there are, of them: the median over all kernels.
+const MEDIAN_ERROR: f64 = 0.2;
+
 /// What the compiler says of one kernel.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Report {
     registers: u32,
+    predicted: u32,
+    time: Duration,
     stack: u32,
     spill_stores: u32,
     spill_loads: u32,
@@ -38,6 +48,7 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
         }
     };
     let mut failed = false;
+    let mut reports = Vec::new();
     for architecture in ARCHITECTURES {
         let kernels = match kernels(architecture) {
             Ok(kernels) => kernels,
@@ -55,6 +66,7 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
                         eprintln!("error: `{}` on {architecture} {why}", kernel.name);
                         failed = true;
                     }
+                    reports.push(report);
                 }
                 Err(message) => {
                     eprintln!("error: `{}` on {architecture}: {message}", kernel.name);
@@ -63,7 +75,36 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
             }
         }
     }
+    let median = median_error(&reports);
+    let slowest = reports.iter().map(|report| report.time).max().unwrap_or_default();
+    let spilled = reports.iter().filter(|report| report.spills() > 0).count();
+    eprintln!(
+        "{} compiled: predicted registers {:.1} % off (median), {spilled} spill, {} ms the slowest",
+        reports.len(),
+        100.0 * median,
+        slowest.as_millis(),
+    );
+    if median > MEDIAN_ERROR {
+        eprintln!("error: predicted registers are more than {:.0} % off", 100.0 * MEDIAN_ERROR);
+        failed = true;
+    }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// By how much predicted registers differ from those that there are, of them: the median.
+fn median_error(reports: &[Report]) -> f64 {
+    let error = |report: &Report| {
+        f64::from(report.predicted.abs_diff(report.registers)) / f64::from(report.registers.max(1))
+    };
+    let mut errors: Vec<f64> = reports.iter().map(error).collect();
+    errors.sort_by(f64::total_cmp);
+    errors.get(errors.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// How long this thread has run: what else the machine does is not counted where the system tells.
+fn thread_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Every kernel that is checked: those written by hand, and those of the tests' and benches' blocks.
@@ -83,8 +124,15 @@ fn compile(toolchain: &Toolchain, kernel: &Kernel, architecture: &str) -> Result
     let mut options = compile_options(kernel, &facts);
     options.push(format!("--gpu-architecture={architecture}"));
     options.push("--ptxas-options=-v".to_owned());
-    let (cubin, log) = toolchain.nvrtc.compile(&print_cuda(kernel), &options, Output::Cubin)?;
+    let text = print_cuda(kernel);
+    let start = (thread_time(), Instant::now());
+    let (cubin, log) = toolchain.nvrtc.compile(&text, &options, Output::Cubin)?;
     let mut report = read_log(&log);
+    report.time = match (start.0, thread_time()) {
+        (Some(before), Some(after)) => after - before,
+        _ => start.1.elapsed(),
+    };
+    report.predicted = registers::predict(kernel);
     // One file a process and kernel: tests run at the same time.
     let name = format!("fuse-{}-{}-{architecture}.cubin", std::process::id(), kernel.name);
     let path = std::env::temp_dir().join(name);
@@ -98,6 +146,13 @@ fn compile(toolchain: &Toolchain, kernel: &Kernel, architecture: &str) -> Result
     }
     count_instructions(&String::from_utf8_lossy(&output.stdout), &mut report);
     Ok(report)
+}
+
+impl Report {
+    /// Bytes that are moved for want of registers.
+    fn spills(&self) -> u32 {
+        self.spill_stores + self.spill_loads
+    }
 }
 
 /// The numbers that `ptxas -v` writes.
@@ -134,14 +189,14 @@ fn count_instructions(assembly: &str, report: &mut Report) {
 }
 
 fn json_line(kernel: &Kernel, architecture: &str, report: &Report) -> String {
-    let Report { registers, stack, spill_stores, spill_loads, instructions, loads_16, stores_16, .. } =
-        report;
+    let Report { registers, predicted, stack, spill_stores, spill_loads, instructions, .. } = report;
+    let (loads_16, stores_16, time) = (report.loads_16, report.stores_16, report.time.as_millis());
     let dynamic = kernel.geometry.shared_bytes.as_const();
     let shared = dynamic.map_or("null".to_owned(), |n| (n + u64::from(report.static_shared)).to_string());
     format!(
-        "{{\"kernel\":\"{}\",\"arch\":\"{architecture}\",\"threads\":{},\"registers\":{registers},\
+        "{{\"kernel\":\"{}\",\"arch\":\"{architecture}\",\"threads\":{},\"registers\":{registers},\"predicted\":{predicted},\
          \"stack\":{stack},\"spill_stores\":{spill_stores},\"spill_loads\":{spill_loads},\"shared\":{shared},\
-         \"instructions\":{instructions},\"loads_16\":{loads_16},\"stores_16\":{stores_16}}}",
+         \"instructions\":{instructions},\"loads_16\":{loads_16},\"stores_16\":{stores_16},\"nvrtc_ms\":{time}}}",
         kernel.name,
         kernel.geometry.threads(),
     )
@@ -149,11 +204,15 @@ fn json_line(kernel: &Kernel, architecture: &str, report: &Report) -> String {
 
 /// Why a kernel is not good enough.
 fn objection(kernel: &Kernel, report: &Report) -> Option<String> {
-    let spilled = report.spill_stores + report.spill_loads;
+    let spilled = report.spills();
     let blocks = kernel.geometry.resident_blocks.max(1);
-    let fits = REGISTERS / (kernel.geometry.threads() * blocks);
+    let fits = (REGISTERS / (kernel.geometry.threads() * blocks)).min(registers::MOST);
     if spilled > 0 {
-        return Some(format!("spills {spilled} bytes"));
+        let predicted = report.predicted;
+        return Some(format!("spills {spilled} bytes; {predicted} of {fits} registers were predicted"));
+    }
+    if report.time > SLOWEST {
+        return Some(format!("takes NVRTC {} ms", report.time.as_millis()));
     }
     (report.registers > fits).then(|| format!("uses {} registers of {fits}", report.registers))
 }

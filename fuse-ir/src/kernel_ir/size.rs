@@ -2,7 +2,7 @@
 
 use super::{Kernel, ParamKind};
 use crate::dtype::Value;
-use crate::id::ArgId;
+use crate::id::{ArgId, FactId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Mul};
@@ -222,7 +222,7 @@ pub enum LaunchArg {
 }
 
 /// The numbers of one launch.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dims {
     /// Blocks along x, y, z. If one is 0 there is nothing to launch.
     pub grid: [u32; 3],
@@ -230,8 +230,15 @@ pub struct Dims {
     pub block: [u32; 3],
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
-    /// Whether each fact of the kernel holds.
-    pub facts: Vec<bool>,
+    /// Which facts of the kernel hold, a bit for each from the least on.
+    pub facts: u64,
+}
+
+impl Dims {
+    /// Whether a fact holds.
+    pub fn holds(&self, fact: FactId) -> bool {
+        self.facts.checked_shr(fact.index() as u32).is_some_and(|bits| bits & 1 == 1)
+    }
 }
 
 /// Why arguments do not make a launch.
@@ -291,7 +298,12 @@ impl Kernel {
             ],
             block: self.geometry.block,
             shared_bytes: limited(&self.geometry.shared_bytes, i32::MAX as u32, "shared memory")?,
-            facts: self.facts.iter().map(|f| f.conditions.iter().all(|c| c.holds(args))).collect(),
+            facts: match self.facts.len() {
+                0..=64 => self.facts.iter().rev().fold(0, |bits, fact| {
+                    bits << 1 | u64::from(fact.conditions.iter().all(|c| c.holds(args)))
+                }),
+                _ => return Err(GeometryError::TooLarge { what: "facts" }),
+            },
         })
     }
 }

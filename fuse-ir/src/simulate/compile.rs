@@ -383,7 +383,7 @@ impl Compiler<'_> {
                 }
             }),
             Expr::Fact(id) => {
-                let holds = self.dims.facts.get(id.index()).copied().unwrap_or(false);
+                let holds = self.dims.holds(*id);
                 Ok(self.constant(Value::Bool(holds)))
             }
             Expr::Op(op, args) => self.op(*op, args, wish),

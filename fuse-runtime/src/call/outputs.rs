@@ -22,10 +22,13 @@ impl<'a> ResultShapes<'a> {
 
     /// Allocates the next result, for which every element will be written.
     fn allocate<T: Element, const R: usize>(&mut self) -> Result<Tensor<T, R>, Error> {
+        let number = self.loaded.results.len() - self.rest.len();
         let fits = |info: &&ResultInfo| info.dtype == T::DTYPE && info.axes.len() == R;
         let info = self.rest.next().filter(fits).ok_or_else(|| self.loaded.version_error())?;
         let shape = std::array::from_fn(|k| self.extents[info.axes[k].index()] as usize);
-        Tensor::allocate(shape, self.device)
+        Tensor::allocate(shape, self.device).map_err(|error| {
+            error.of_call(&self.loaded.kernel().name, Some(&self.loaded.result_name(number)))
+        })
     }
 
     /// That there are no more.

@@ -54,6 +54,7 @@ macro_rules! calls {
 }
 
 calls! {
+    version() -> (i32, i32);
     device_count() -> i32;
     device_name(i32) -> String;
     attribute(i32, Attribute) -> i32;
@@ -66,6 +67,7 @@ calls! {
     record_event(Event, StreamHandle) -> ();
     wait_event(StreamHandle, Event) -> ();
     query_event(Event) -> bool;
+    free_memory() -> usize;
     allocate_async(usize, StreamHandle) -> DevicePointer;
     allocate(usize) -> DevicePointer;
     allocate_pinned(usize) -> *mut u8;
@@ -76,6 +78,9 @@ calls! {
     begin_capture(StreamHandle) -> ();
     end_capture(StreamHandle) -> Graph;
     instantiate_graph(Graph) -> GraphExec;
+    /// # Safety
+    /// It cannot be called.
+    [unsafe] release_primary_context(i32) -> ();
     /// # Safety
     /// It cannot be called.
     [unsafe] destroy_stream(StreamHandle) -> ();
@@ -112,6 +117,9 @@ calls! {
     /// # Safety
     /// It cannot be called.
     [unsafe] launch_graph(GraphExec, StreamHandle) -> ();
+    /// # Safety
+    /// It cannot be called.
+    [unsafe] destroy_captured(Graph) -> ();
     /// # Safety
     /// It cannot be called.
     [unsafe] destroy_graph(GraphExec) -> ();

@@ -36,8 +36,14 @@ impl Compiler {
     /// # Errors
     /// Why there is none.
     pub(crate) fn get() -> Result<&'static Compiler, CudaUnavailable> {
-        static COMPILER: OnceLock<Result<Compiler, CudaUnavailable>> = OnceLock::new();
-        COMPILER.get_or_init(find).as_ref().map_err(CudaUnavailable::clone)
+        static FOUND: OnceLock<Result<(), CudaUnavailable>> = OnceLock::new();
+        static COMPILER: OnceLock<Compiler> = OnceLock::new();
+        if let Some(compiler) = COMPILER.get() {
+            return Ok(compiler);
+        }
+        FOUND.get_or_init(find).clone()?;
+        let compiler = ask().map_err(CudaUnavailable::start)?;
+        Ok(COMPILER.get_or_init(|| compiler))
     }
 
     pub(crate) fn version(&self) -> (i32, i32) {
@@ -86,7 +92,7 @@ fn compile_program(
         // SAFETY: the two functions are those of the log, and the program is alive.
         let log = unsafe {
             bytes(
-                "nvrtcGetProgramLog",
+                ["nvrtcGetProgramLogSize", "nvrtcGetProgramLog"],
                 |n| sys::nvrtcGetProgramLogSize(program, n),
                 |p| sys::nvrtcGetProgramLog(program, p),
             )
@@ -99,13 +105,15 @@ fn compile_program(
     let compiled = unsafe {
         match output {
             Output::Cubin => bytes(
-                "nvrtcGetCUBIN",
+                ["nvrtcGetCUBINSize", "nvrtcGetCUBIN"],
                 |n| sys::nvrtcGetCUBINSize(program, n),
                 |p| sys::nvrtcGetCUBIN(program, p),
             ),
-            Output::Ptx => {
-                bytes("nvrtcGetPTX", |n| sys::nvrtcGetPTXSize(program, n), |p| sys::nvrtcGetPTX(program, p))
-            }
+            Output::Ptx => bytes(
+                ["nvrtcGetPTXSize", "nvrtcGetPTX"],
+                |n| sys::nvrtcGetPTXSize(program, n),
+                |p| sys::nvrtcGetPTX(program, p),
+            ),
         }
     }?;
     Ok(compiled)
@@ -116,37 +124,43 @@ fn compile_program(
 /// # Safety
 /// `get` writes as many bytes as `size` says.
 unsafe fn bytes(
-    call: &'static str,
+    [size_name, name]: [&'static str; 2],
     size: impl FnOnce(*mut usize) -> sys::nvrtcResult,
     get: impl FnOnce(*mut c_char) -> sys::nvrtcResult,
 ) -> Result<Vec<u8>, CallError> {
     let mut length = 0;
-    check(call, size(&mut length))?;
+    check(size_name, size(&mut length))?;
     let mut bytes = vec![0u8; length];
-    check(call, get(bytes.as_mut_ptr().cast()))?;
+    check(name, get(bytes.as_mut_ptr().cast()))?;
     Ok(bytes)
 }
 
-fn find() -> Result<Compiler, CudaUnavailable> {
+/// Finds the library and its functions.
+fn find() -> Result<(), CudaUnavailable> {
     // SAFETY: the initialisers of NVIDIA's library only set up its own state.
     if !unsafe { sys::is_culib_present() } {
         return Err(CudaUnavailable::NoCompiler);
     }
     // SAFETY: the library is there; the symbols are not called here.
     let has = |name: &&&str| unsafe { sys::culib().get::<*const c_void>(name.as_bytes()) }.is_ok();
-    if let Some(missing) = FUNCTIONS.iter().find(|name| !has(name)) {
-        return Err(CudaUnavailable::OldCompiler { missing: (*missing).to_owned() });
+    match FUNCTIONS.iter().find(|name| !has(name)) {
+        None => Ok(()),
+        Some(missing) => Err(CudaUnavailable::OldCompiler { missing: (*missing).to_owned() }),
     }
+}
+
+/// Asks the library, which has every function, what it is.
+fn ask() -> Result<Compiler, CallError> {
     let (mut major, mut minor, mut count) = (0, 0, 0);
     // SAFETY: the functions are there, and the pointers are to numbers that live through the calls.
     let codes =
         unsafe { (sys::nvrtcVersion(&mut major, &mut minor), sys::nvrtcGetNumSupportedArchs(&mut count)) };
-    check("nvrtcVersion", codes.0).map_err(CudaUnavailable::start)?;
-    check("nvrtcGetNumSupportedArchs", codes.1).map_err(CudaUnavailable::start)?;
+    check("nvrtcVersion", codes.0)?;
+    check("nvrtcGetNumSupportedArchs", codes.1)?;
     let mut known = vec![0i32; count.max(0) as usize];
     // SAFETY: the list has as many places as NVRTC says.
     let code = unsafe { sys::nvrtcGetSupportedArchs(known.as_mut_ptr()) };
-    check("nvrtcGetSupportedArchs", code).map_err(CudaUnavailable::start)?;
+    check("nvrtcGetSupportedArchs", code)?;
     let mut architectures: Vec<u32> = known.into_iter().filter_map(|a| u32::try_from(a).ok()).collect();
     architectures.sort_unstable();
     Ok(Compiler { version: (major, minor), architectures })

@@ -11,15 +11,16 @@ use super::unavailable::CudaUnavailable;
 use cudarc::driver::sys;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The driver, found and started.
 #[derive(Debug)]
 pub(crate) struct Driver(());
 
 /// Every function that is called here. All are in every driver since CUDA 11.4.
-const FUNCTIONS: [&str; 40] = [
+const FUNCTIONS: [&str; 43] = [
     "cuInit",
+    "cuDriverGetVersion",
     "cuGetErrorName",
     "cuDeviceGet",
     "cuDeviceGetCount",
@@ -28,6 +29,7 @@ const FUNCTIONS: [&str; 40] = [
     "cuDeviceGetDefaultMemPool",
     "cuMemPoolSetAttribute",
     "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
     "cuCtxSetCurrent",
     "cuStreamCreate",
     "cuStreamDestroy_v2",
@@ -39,6 +41,7 @@ const FUNCTIONS: [&str; 40] = [
     "cuEventRecord",
     "cuEventQuery",
     "cuEventDestroy_v2",
+    "cuMemGetInfo_v2",
     "cuMemAllocAsync",
     "cuMemFreeAsync",
     "cuMemAlloc_v2",
@@ -67,8 +70,25 @@ impl Driver {
     /// # Errors
     /// Why there is none.
     pub(crate) fn get() -> Result<&'static Driver, CudaUnavailable> {
-        static DRIVER: OnceLock<Result<Driver, CudaUnavailable>> = OnceLock::new();
-        DRIVER.get_or_init(start).as_ref().map_err(CudaUnavailable::clone)
+        static FOUND: OnceLock<Result<(), CudaUnavailable>> = OnceLock::new();
+        static STARTED: OnceLock<Driver> = OnceLock::new();
+        static STARTING: Mutex<()> = Mutex::new(());
+        if let Some(driver) = STARTED.get() {
+            return Ok(driver);
+        }
+        FOUND.get_or_init(find).clone()?;
+        // A driver that does not start now may do so later, when the machine is up.
+        let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        if STARTED.get().is_none() {
+            // SAFETY: the function is there.
+            check("cuInit", unsafe { sys::cuInit(0) }).map_err(CudaUnavailable::start)?;
+        }
+        Ok(STARTED.get_or_init(|| Driver(())))
+    }
+
+    /// The version of CUDA for which the driver is, major and minor.
+    pub(crate) fn version(&self) -> Result<(i32, i32), CallError> {
+        version()
     }
 
     pub(crate) fn device_count(&self) -> Result<i32, CallError> {
@@ -125,7 +145,7 @@ impl Driver {
         check("cuMemPoolSetAttribute", code)
     }
 
-    /// The device's primary context, which every library of the process shares. It is kept until the process ends.
+    /// The device's primary context, which every library of the process shares.
     pub(crate) fn retain_primary_context(&self, ordinal: i32) -> Result<Context, CallError> {
         let device = self.device(ordinal)?;
         let mut context = ptr::null_mut();
@@ -134,9 +154,17 @@ impl Driver {
         Ok(Context(context as usize))
     }
 
+    /// # Safety
+    /// The context was retained, and whoever did uses it no more.
+    pub(crate) unsafe fn release_primary_context(&self, ordinal: i32) -> Result<(), CallError> {
+        let device = self.device(ordinal)?;
+        // SAFETY: by the caller.
+        check("cuDevicePrimaryCtxRelease", unsafe { sys::cuDevicePrimaryCtxRelease_v2(device) })
+    }
+
     /// Makes the context this thread's.
     pub(crate) fn set_current(&self, context: Context) -> Result<(), CallError> {
-        // SAFETY: contexts are those of `retain_primary_context`, which live as long as the process.
+        // SAFETY: contexts are those of `retain_primary_context`, which live until whoever retained them is gone.
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context.0 as sys::CUcontext) })
     }
 
@@ -198,6 +226,14 @@ impl Driver {
     pub(crate) unsafe fn destroy_event(&self, event: Event) -> Result<(), CallError> {
         // SAFETY: by the caller.
         check("cuEventDestroy", unsafe { sys::cuEventDestroy_v2(event.0 as sys::CUevent) })
+    }
+
+    /// How many bytes of the device of this thread's context are free.
+    pub(crate) fn free_memory(&self) -> Result<usize, CallError> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the pointers are to numbers that live through the call.
+        check("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
+        Ok(free)
     }
 
     /// Memory that exists from here on in the stream's order.
@@ -412,11 +448,18 @@ impl Driver {
         let mut exec = ptr::null_mut();
         // SAFETY: the graph was captured and not yet taken; the pointer is to a handle that lives through the call.
         let code = unsafe { sys::cuGraphInstantiateWithFlags(&mut exec, graph.0 as sys::CUgraph, 0) };
-        // SAFETY: the graph is used no further; what was instantiated does not need it.
-        let destroyed = unsafe { sys::cuGraphDestroy(graph.0 as sys::CUgraph) };
-        check("cuGraphInstantiate", code)?;
-        check("cuGraphDestroy", destroyed)?;
+        // What was instantiated does not need it. That it is not destroyed costs its memory, and nothing else.
+        // SAFETY: the graph is used no further.
+        let _ = unsafe { self.destroy_captured(graph) };
+        check("cuGraphInstantiateWithFlags", code)?;
         Ok(GraphExec(exec as usize))
+    }
+
+    /// # Safety
+    /// Nothing uses the graph any more.
+    pub(crate) unsafe fn destroy_captured(&self, graph: Graph) -> Result<(), CallError> {
+        // SAFETY: by the caller.
+        check("cuGraphDestroy", unsafe { sys::cuGraphDestroy(graph.0 as sys::CUgraph) })
     }
 
     /// # Safety
@@ -435,18 +478,30 @@ impl Driver {
     }
 }
 
-/// Finds the library and its functions, and starts it.
-fn start() -> Result<Driver, CudaUnavailable> {
+/// Finds the library and its functions.
+fn find() -> Result<(), CudaUnavailable> {
     // SAFETY: the initialisers of NVIDIA's library only set up its own state.
     if !unsafe { sys::is_culib_present() } {
         return Err(CudaUnavailable::NoDriver);
     }
-    if let Some(missing) = FUNCTIONS.iter().find(|name| !has_function(name)) {
-        return Err(CudaUnavailable::OldDriver { missing: (*missing).to_owned() });
+    match FUNCTIONS.iter().find(|name| !has_function(name)) {
+        None => Ok(()),
+        Some(missing) => {
+            let version = if has_function("cuDriverGetVersion") { version().ok() } else { None };
+            Err(CudaUnavailable::OldDriver { missing: (*missing).to_owned(), version })
+        }
     }
-    // SAFETY: the function is there.
-    check("cuInit", unsafe { sys::cuInit(0) }).map_err(CudaUnavailable::start)?;
-    Ok(Driver(()))
+}
+
+/// As [`Driver::version`]; the function, which is there, works before the driver is started.
+fn version() -> Result<(i32, i32), CallError> {
+    let mut version = 0;
+    // SAFETY: the pointer is to a number that lives through the call.
+    let code = unsafe { sys::cuDriverGetVersion(&mut version) };
+    if code != sys::CUresult::CUDA_SUCCESS {
+        return Err(CallError { call: "cuDriverGetVersion", code: code as u32, name: format!("{code:?}") });
+    }
+    Ok((version / 1000, version % 1000 / 10))
 }
 
 /// Whether the library, which is there, has a function.

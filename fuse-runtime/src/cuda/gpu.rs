@@ -56,22 +56,22 @@ impl Gpu {
     fn ask(driver: &'static Driver, compiler: &'static Compiler, ordinal: usize) -> Result<Gpu, CallError> {
         let number = ordinal as i32;
         let ask = |attribute| driver.attribute(number, attribute).map(|n| n.max(0));
-        let has_pools = ask(Attribute::MemoryPools)? == 1;
-        let context = driver.retain_primary_context(number)?;
-        driver.set_current(context)?;
-        if has_pools {
-            driver.keep_pool_memory(number)?;
-        }
-        Ok(Gpu {
+        let gpu = Gpu {
             driver,
             compiler,
             ordinal,
             name: driver.device_name(number)?,
-            context,
             architecture: (ask(Attribute::Major)? * 10 + ask(Attribute::Minor)?) as u32,
             shared_memory: ask(Attribute::SharedMemory)? as u64,
-            has_pools,
-        })
+            has_pools: ask(Attribute::MemoryPools)? == 1,
+            // The last, since it is given back with the rest alone.
+            context: driver.retain_primary_context(number)?,
+        };
+        gpu.enter()?;
+        if gpu.has_pools {
+            driver.keep_pool_memory(number)?;
+        }
+        Ok(gpu)
     }
 
     /// What texts are compiled to: machine code for the GPU's own architecture, or, by a compiler that does not know it,
@@ -90,8 +90,20 @@ impl Gpu {
         show_version(self.compiler)
     }
 
+    /// Bytes of its memory that are free, if it says so.
+    pub(super) fn free_memory(&self) -> Option<usize> {
+        self.enter().and_then(|()| self.driver.free_memory()).ok()
+    }
+
     /// Makes the GPU this thread's. Other libraries may have made theirs, so that this is asked before each call.
     pub(super) fn enter(&self) -> Result<(), CallError> {
         self.driver.set_current(self.context)
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // SAFETY: it was retained once for this, and streams and modules, which use it, own this.
+        let _ = unsafe { self.driver.release_primary_context(self.ordinal as i32) };
     }
 }

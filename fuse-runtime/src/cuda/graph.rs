@@ -1,7 +1,8 @@
 //! Captured calls as a graph of the driver: one launch for all of them.
 
+use super::fault::CapturedFaults;
 use super::handle::{GraphExec, StreamHandle};
-use super::launch::{Captured, Target, launch_all};
+use super::launch::{Target, launch_all};
 use super::memory::DeviceBlock;
 use super::stream::{Stream, StreamRef};
 use crate::call::Loaded;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 pub(crate) struct CapturedGraph {
     stream: Arc<Stream>,
     exec: GraphExec,
-    faults: Vec<Captured>,
+    faults: Vec<Arc<CapturedFaults>>,
     _memory: Vec<DeviceBlock>,
     _temps: Vec<Storage>,
 }
@@ -25,7 +26,7 @@ pub(crate) struct Capture {
     stream: Arc<Stream>,
     handle: StreamHandle,
     capturing: bool,
-    faults: Vec<Captured>,
+    faults: Vec<Arc<CapturedFaults>>,
     memory: Vec<DeviceBlock>,
     temps: Vec<Storage>,
 }
@@ -60,9 +61,12 @@ impl Capture {
 
     /// The graph.
     pub(crate) fn finish(mut self) -> Result<CapturedGraph, Error> {
-        self.capturing = false;
-        let graph = self.stream.call(|driver| driver.end_capture(self.handle))?;
-        let exec = self.stream.call(|driver| driver.instantiate_graph(graph))?;
+        let (handle, capturing) = (self.handle, &mut self.capturing);
+        let exec = self.stream.call(|driver| {
+            let graph = driver.end_capture(handle)?;
+            *capturing = false;
+            driver.instantiate_graph(graph)
+        })?;
         Ok(CapturedGraph {
             stream: Arc::clone(&self.stream),
             exec,
@@ -76,9 +80,12 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         // Nothing was launched on this stream; that it cannot be destroyed harms nobody.
-        let _ = self.stream.call(|driver| {
-            if self.capturing {
-                let _ = driver.end_capture(self.handle);
+        self.stream.release(|driver| {
+            if self.capturing
+                && let Ok(graph) = driver.end_capture(self.handle)
+            {
+                // SAFETY: nothing else has the graph.
+                let _ = unsafe { driver.destroy_captured(graph) };
             }
             // SAFETY: this is its last use.
             unsafe { driver.destroy_stream(self.handle) }
@@ -92,11 +99,12 @@ impl CapturedGraph {
     /// # Safety
     /// The memory of the captured calls lives and belongs to the caller until the work is done in the stream's order.
     pub(crate) unsafe fn launch(&self) -> Result<(), Error> {
+        self.faults.iter().try_for_each(|captured| captured.set_words(&self.stream))?;
         // SAFETY: by the caller.
         self.stream.call(|driver| unsafe { driver.launch_graph(self.exec, self.stream.handle) })?;
         if !self.faults.is_empty() {
             self.stream
-                .with_faults(|faults| self.faults.iter().for_each(|captured| faults.push(captured.noted())));
+                .with_faults(|faults| self.faults.iter().for_each(|captured| faults.note_replay(captured)));
         }
         Ok(())
     }
@@ -113,6 +121,6 @@ impl Drop for CapturedGraph {
         // Its kernels may still be running; the driver keeps what they need of the graph, and its memory is freed in the
         // stream's order.
         // SAFETY: this is its last use.
-        let _ = self.stream.call(|driver| unsafe { driver.destroy_graph(self.exec) });
+        self.stream.release(|driver| unsafe { driver.destroy_graph(self.exec) });
     }
 }

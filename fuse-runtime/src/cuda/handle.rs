@@ -1,5 +1,7 @@
 //! What the driver calls things: handles, opaque and of no meaning outside of it.
 
+use std::fmt;
+
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident;)*) => { $(
         $(#[$doc])*
@@ -55,6 +57,14 @@ pub(crate) struct CallError {
 const OUT_OF_MEMORY: u32 = 2;
 /// The code of `CUDA_ERROR_NO_DEVICE`.
 const NO_DEVICE: u32 = 100;
+/// The codes of `CUDA_ERROR_INVALID_IMAGE`, `…_NO_BINARY_FOR_GPU`, `…_INVALID_PTX` and `…_UNSUPPORTED_PTX_VERSION`.
+const REFUSED_CODE: [u32; 4] = [200, 209, 218, 222];
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.code)
+    }
+}
 
 impl CallError {
     pub(crate) fn is_out_of_memory(&self) -> bool {
@@ -63,6 +73,11 @@ impl CallError {
 
     pub(crate) fn is_no_device(&self) -> bool {
         self.code == NO_DEVICE
+    }
+
+    /// Whether the driver does not take the code that it was to load.
+    pub(crate) fn is_refused_code(&self) -> bool {
+        REFUSED_CODE.contains(&self.code)
     }
 }
 

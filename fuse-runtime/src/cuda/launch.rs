@@ -2,7 +2,7 @@
 //!
 //! Nothing is allocated on the way once every list has grown to what the kernel needs: lists of arguments are the thread's.
 
-use super::fault::Noted;
+use super::fault::CapturedFaults;
 use super::handle::{LaunchShape, StreamHandle};
 use super::memory::DeviceBlock;
 use super::module::{FunctionKey, GpuKernel, LoadedFunction};
@@ -18,12 +18,10 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 /// Where a launch may have faulted, with what its words mean.
-#[derive(Clone)]
 pub(crate) struct FaultPlaces {
     loaded: Arc<Loaded>,
     lowered: Arc<LoweredProgram>,
     key: FunctionKey,
-    extents: Vec<i64>,
 }
 
 impl FaultPlaces {
@@ -38,11 +36,11 @@ impl FaultPlaces {
         self.kernel().map_or(0, |kernel| kernel.faults.len())
     }
 
-    /// The fault of the least node that noted one.
-    pub(super) fn first_fault(&self, words: &[u64]) -> Option<Error> {
+    /// The fault of the least node that noted one, of a launch with these extents.
+    pub(super) fn first_fault(&self, words: &[u64], extents: &[i64]) -> Option<Error> {
         let noted = self.kernel()?.faults.iter().zip(words).filter(|(_, word)| **word != u64::MAX);
         let (site, word) = noted.min_by_key(|(site, _)| site.node)?;
-        let fault = site_fault(site, *word, &self.extents);
+        let fault = site_fault(site, *word, extents);
         Some(Error::Fault(Box::new(describe_fault(self.loaded.kernel(), &fault))))
     }
 }
@@ -66,13 +64,11 @@ pub(super) enum Target<'a> {
     /// They run.
     Stream,
     /// They are captured; what they need in memory goes to the list.
-    Capture { handle: StreamHandle, memory: &'a mut Vec<DeviceBlock>, faults: &'a mut Vec<Captured> },
-}
-
-/// A captured launch that may fault, and its words.
-pub(super) struct Captured {
-    pub(super) places: FaultPlaces,
-    pub(super) words: Arc<DeviceBlock>,
+    Capture {
+        handle: StreamHandle,
+        memory: &'a mut Vec<DeviceBlock>,
+        faults: &'a mut Vec<Arc<CapturedFaults>>,
+    },
 }
 
 /// Queues the launches of a call.
@@ -220,9 +216,8 @@ fn prepare_variant(
     }
     let dims = variant.kernel.evaluate_geometry(&lists.arguments);
     let dims = dims.map_err(|error| invalid(loaded, &error.to_string()))?;
-    let facts = dims.facts.iter().rev().fold(0, |bits, &fact| bits << 1 | u64::from(fact));
-    let key = FunctionKey { facts, ..key };
-    let function = kernel.function(loaded, stream, variant, key, &dims.facts)?;
+    let key = FunctionKey { facts: dims.facts, ..key };
+    let function = kernel.function(loaded, stream, variant, key)?;
     Ok(Some(Prepared { dims, key, function }))
 }
 
@@ -256,23 +251,16 @@ fn reserve_words(
             Target::Capture { handle, .. } => (*handle, 0),
         });
     }
-    let places = FaultPlaces {
-        loaded: Arc::clone(loaded),
-        lowered: Arc::clone(&kernel.lowered),
-        key,
-        extents: call.extents.to_vec(),
-    };
+    let places = FaultPlaces { loaded: Arc::clone(loaded), lowered: Arc::clone(&kernel.lowered), key };
     match target {
         Target::Stream => {
-            let (words, found) = stream.with_faults(|faults| faults.reserve(stream, places))?;
+            let (words, found) = stream.with_faults(|faults| faults.reserve(stream, places, call.extents))?;
             found.map_or(Ok((stream.handle, words)), Err)
         }
         Target::Capture { handle, faults, .. } => {
-            let bytes = 8 * variant.faults.len();
-            let words = Arc::new(DeviceBlock::allocate(stream, bytes)?);
-            stream.fill(words.start(), 0xff, bytes)?;
-            let start = words.start();
-            faults.push(Captured { places, words });
+            let captured = CapturedFaults::allocate(stream, places, call.extents)?;
+            let start = captured.start();
+            faults.push(Arc::new(captured));
             Ok((*handle, start))
         }
     }
@@ -291,11 +279,4 @@ fn fill_pointers(variant: &LoweredKernel, words: u64, lists: &mut Lists) {
     }
     lists.pointers.clear();
     lists.pointers.extend(lists.bits.iter_mut().map(|bits| std::ptr::from_mut(bits).cast::<c_void>()));
-}
-
-impl Captured {
-    /// The launch as one whose words are to be looked at.
-    pub(super) fn noted(&self) -> Noted {
-        Noted::of_graph(self.places.clone(), Arc::clone(&self.words), 0)
-    }
 }

@@ -6,7 +6,7 @@
 use super::handle::DevicePointer;
 use super::stream::Stream;
 use crate::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Every block starts at a multiple of this and has a multiple of it in bytes, as the driver's have.
 const ALIGNMENT: usize = 256;
@@ -21,15 +21,7 @@ pub(crate) struct DeviceBlock {
 impl DeviceBlock {
     /// A block of at least `bytes`, which are not zero, with whatever contents.
     pub(crate) fn allocate(stream: &Arc<Stream>, bytes: usize) -> Result<DeviceBlock, Error> {
-        let size = round_up(bytes).ok_or(Error::OutOfMemory { bytes })?;
-        let cached = stream.with_blocks(|blocks| blocks.take(size));
-        let start = match cached {
-            Some(start) => start,
-            None => stream.allocate(size).map_err(|e| match e {
-                Error::OutOfMemory { .. } => Error::OutOfMemory { bytes },
-                other => other,
-            })?,
-        };
+        let (start, size) = take_block(stream, bytes)?;
         Ok(DeviceBlock { stream: Arc::clone(stream), start, size })
     }
 
@@ -46,6 +38,48 @@ impl Drop for DeviceBlock {
     fn drop(&mut self) {
         self.stream.give_back(self.start, self.size);
     }
+}
+
+/// A block as [`DeviceBlock`] that does not keep its stream, for what the stream itself keeps. When the stream goes, whoever
+/// has the block then leaves it to the stream.
+pub(super) struct LentBlock {
+    stream: Weak<Stream>,
+    start: DevicePointer,
+    size: usize,
+}
+
+impl LentBlock {
+    /// As [`DeviceBlock::allocate`].
+    pub(super) fn allocate(stream: &Arc<Stream>, bytes: usize) -> Result<LentBlock, Error> {
+        let (start, size) = take_block(stream, bytes)?;
+        Ok(LentBlock { stream: Arc::downgrade(stream), start, size })
+    }
+
+    pub(super) fn start(&self) -> DevicePointer {
+        self.start
+    }
+}
+
+impl Drop for LentBlock {
+    fn drop(&mut self) {
+        if let Some(stream) = self.stream.upgrade() {
+            stream.give_back(self.start, self.size);
+        }
+    }
+}
+
+/// A block of at least `bytes`, and its size.
+fn take_block(stream: &Stream, bytes: usize) -> Result<(DevicePointer, usize), Error> {
+    let none = |free| Error::out_of_memory(bytes, stream, free);
+    let size = round_up(bytes).ok_or_else(|| none(stream.gpu.free_memory()))?;
+    if let Some(start) = stream.with_blocks(|blocks| blocks.take(size)) {
+        return Ok((start, size));
+    }
+    let start = stream.allocate(size).map_err(|e| match e {
+        Error::OutOfMemory { free, .. } => none(free),
+        other => other,
+    })?;
+    Ok((start, size))
 }
 
 /// Freed blocks, the oldest first.

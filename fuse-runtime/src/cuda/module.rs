@@ -2,7 +2,7 @@
 
 use super::cubin;
 use super::gpu::Gpu;
-use super::handle::{CompileError, Function, Module};
+use super::handle::{CallError, CompileError, Function, Module};
 use super::stream::Stream;
 use crate::call::{CudaSource, Loaded};
 use crate::error::Error;
@@ -81,7 +81,6 @@ impl GpuKernel {
         stream: &Stream,
         kernel: &LoweredKernel,
         key: FunctionKey,
-        facts: &[bool],
     ) -> Result<LoadedFunction, Error> {
         if let Some(found) = self.find(key) {
             return Ok(found);
@@ -90,7 +89,7 @@ impl GpuKernel {
         if let Some(found) = self.find(key) {
             return Ok(found);
         }
-        let new = self.load(loaded, stream, kernel, key, facts)?;
+        let new = self.load(loaded, stream, kernel, key)?;
         self.functions.write().unwrap_or_else(PoisonError::into_inner).insert(key, new);
         Ok(new)
     }
@@ -105,10 +104,10 @@ impl GpuKernel {
         stream: &Stream,
         kernel: &LoweredKernel,
         key: FunctionKey,
-        facts: &[bool],
     ) -> Result<LoadedFunction, Error> {
         let name = &loaded.kernel().name;
-        let options = compile_options(&kernel.kernel, facts);
+        let facts: Vec<bool> = (0..kernel.kernel.facts.len()).map(|k| key.facts >> k & 1 == 1).collect();
+        let options = compile_options(&kernel.kernel, &facts);
         let embedded = loaded.sources.iter().find(|source| is_text_of(source, key)).map(|source| source.text);
         let compiled = match embedded {
             Some(text) => {
@@ -128,9 +127,9 @@ impl GpuKernel {
             CompileError::Call(error) => stream.error(error, Some(name)),
         })?;
         let driver = self.gpu.driver;
-        let load = || {
-            self.gpu.enter()?;
-            let module = driver.load_module(&code)?;
+        let module = self.gpu.enter().and_then(|()| driver.load_module(&code));
+        let module = module.map_err(|error| self.load_error(stream, error, name))?;
+        let find = || {
             let function = driver.function(module, &entry_name(&kernel.kernel))?;
             let (_, local_bytes) = driver.resources(function)?;
             let shared = kernel.kernel.geometry.shared_bytes.as_const();
@@ -139,7 +138,26 @@ impl GpuKernel {
             }
             Ok(LoadedFunction { function, local_bytes, module })
         };
-        load().map_err(|error| stream.error(error, Some(name)))
+        find().map_err(|error| {
+            // SAFETY: its function was given to nobody.
+            let _ = unsafe { driver.unload_module(module) };
+            stream.error(error, Some(name))
+        })
+    }
+
+    /// That code cannot be loaded. A driver that is for an older CUDA than NVRTC may not take NVRTC's code.
+    fn load_error(&self, stream: &Stream, error: CallError, kernel: &str) -> Error {
+        let compiler = self.gpu.compiler.version();
+        match self.gpu.driver.version() {
+            Ok(driver) if error.is_refused_code() && driver < compiler => Error::CudaVersions {
+                kernel: kernel.to_owned(),
+                device: stream.to_string(),
+                error: error.to_string(),
+                driver,
+                compiler,
+            },
+            _ => stream.error(error, Some(kernel)),
+        }
     }
 }
 
@@ -153,11 +171,11 @@ fn is_text_of(source: &CudaSource, key: FunctionKey) -> bool {
 impl Drop for GpuKernel {
     fn drop(&mut self) {
         let functions = std::mem::take(&mut *self.functions.write().unwrap_or_else(PoisonError::into_inner));
-        if self.gpu.enter().is_ok() {
-            for function in functions.into_values() {
-                // SAFETY: the kernel is gone, so that nothing launches its functions; the driver keeps what runs.
-                let _ = unsafe { self.gpu.driver.unload_module(function.module) };
-            }
+        // A module says itself of which GPU it is.
+        let _ = self.gpu.enter();
+        for function in functions.into_values() {
+            // SAFETY: the kernel is gone, so that nothing launches its functions; the driver keeps what runs.
+            let _ = unsafe { self.gpu.driver.unload_module(function.module) };
         }
     }
 }

@@ -26,7 +26,7 @@ struct Slot {
 }
 
 impl Staging {
-    /// Queues a copy from the host; gives false if it is too large, or all slots are in use.
+    /// Queues a copy from the host; gives false if it is too large, or there is no slot for it.
     ///
     /// # Safety
     /// The range exists on the device, and the caller may write it in the stream's order.
@@ -47,9 +47,15 @@ impl Staging {
             start.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             driver.copy_to_device(to, start, bytes.len(), stream)?;
         }
-        driver.record_event(slot.done, stream)?;
-        Ok(true)
+        let recorded = driver.record_event(slot.done, stream);
+        if recorded.is_err() {
+            // Without the event the slot would be free before its copy is done.
+            let _ = driver.synchronize(stream);
+        }
+        recorded.map(|()| true)
     }
+
+    /// A slot from which no copy is under way; `None` if there is none, and no memory for another.
 
     fn free_slot(&mut self, driver: &Driver) -> Result<Option<&Slot>, CallError> {
         for k in 0..self.slots.len() {
@@ -61,17 +67,25 @@ impl Staging {
             return Ok(None);
         }
         let done = driver.create_event()?;
-        let start = driver.allocate_pinned(SLOT)?.expose_provenance();
-        self.slots.push(Slot { start, done });
-        Ok(self.slots.last())
+        match driver.allocate_pinned(SLOT) {
+            Ok(start) => {
+                self.slots.push(Slot { start: start.expose_provenance(), done });
+                Ok(self.slots.last())
+            }
+            Err(error) => {
+                // SAFETY: nothing has used it.
+                let _ = unsafe { driver.destroy_event(done) };
+                if error.is_out_of_memory() { Ok(None) } else { Err(error) }
+            }
+        }
     }
 
     /// Gives the slots back. Errors are left out: the process is ending, or the device is lost.
     ///
     /// # Safety
     /// All work of the stream is done.
-    pub(super) unsafe fn free(&mut self, driver: &Driver) {
-        for slot in self.slots.drain(..) {
+    pub(super) unsafe fn free(self, driver: &Driver) {
+        for slot in self.slots {
             // SAFETY: no copy is under way, by the caller, and the slot is gone.
             unsafe {
                 let _ = driver.destroy_event(slot.done);

@@ -119,12 +119,21 @@ impl Stream {
             kernel: kernel.map(str::to_owned),
             call: error.call.to_owned(),
             error: error.name,
+            code: error.code,
         }
     }
 
     /// Runs a call of the driver with the GPU as this thread's.
     pub(super) fn call<R>(&self, f: impl FnOnce(&Driver) -> Result<R, CallError>) -> Result<R, Error> {
         self.gpu.enter().and_then(|()| f(self.gpu.driver)).map_err(|e| self.error(e, None))
+    }
+
+    /// Gives something back to the driver. An error is left out: it is either one of a kernel before, which the next call that
+    /// waits gives, or the process ends; so is that the GPU cannot be made this thread's, since handles and addresses say
+    /// themselves of which GPU they are.
+    pub(super) fn release(&self, f: impl FnOnce(&Driver) -> Result<(), CallError>) {
+        let _ = self.gpu.enter();
+        let _ = f(self.gpu.driver);
     }
 
     pub(super) fn with_blocks<R>(&self, f: impl FnOnce(&mut Blocks) -> R) -> R {
@@ -147,7 +156,7 @@ impl Stream {
             other => other,
         });
         outcome.map_err(|error| match error.is_out_of_memory() {
-            true => Error::OutOfMemory { bytes: size },
+            true => Error::out_of_memory(size, self, self.gpu.free_memory()),
             false => self.error(error, None),
         })
     }
@@ -158,19 +167,15 @@ impl Stream {
         left.into_iter().for_each(|start| self.free(start));
     }
 
-    /// Gives memory back to the driver. An error is left out: it is either one of a kernel before, which the next call that
-    /// waits gives, or the process ends.
-    fn free(&self, start: DevicePointer) {
-        if self.gpu.enter().is_err() {
-            return;
-        }
+    /// Gives memory back to the driver.
+    pub(super) fn free(&self, start: DevicePointer) {
         // SAFETY: the block was the driver's, of this stream; its owner is gone, and what it queued comes before.
-        let _ = unsafe {
+        self.release(|driver| unsafe {
             match self.gpu.has_pools {
-                true => self.gpu.driver.free_async(start, self.handle),
-                false => self.gpu.driver.free(start),
+                true => driver.free_async(start, self.handle),
+                false => driver.free(start),
             }
-        };
+        });
     }
 
     /// Fills memory of this stream with a byte.
@@ -250,17 +255,23 @@ impl Stream {
     ) -> Result<(), Error> {
         self.call(|driver| {
             let event = driver.create_event()?;
-            let ordered = || {
+            let after = || {
                 driver.record_event(event, other.handle)?;
                 driver.wait_event(self.handle, event)?;
                 // SAFETY: by the caller.
-                unsafe { driver.copy_on_device(to, from, bytes, self.handle)? };
+                unsafe { driver.copy_on_device(to, from, bytes, self.handle) }
+            };
+            let before = || {
                 driver.record_event(event, self.handle)?;
                 driver.wait_event(other.handle, event)
             };
-            let outcome = ordered();
+            let outcome = after().and_then(|()| {
+                // A copy before which the other stream does not wait must be done before anybody queues anything there.
+                before().inspect_err(|_| drop(driver.synchronize(self.handle)))
+            });
             // SAFETY: this is its last use; what waits for it keeps what it needs.
-            outcome.and(unsafe { driver.destroy_event(event) })
+            let _ = unsafe { driver.destroy_event(event) };
+            outcome
         })
     }
 
@@ -297,17 +308,17 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         // Blocks that somebody owns own the stream, so that only those that it keeps are left.
-        let words = self.with_faults(PendingFaults::take_words);
+        let words = self.with_faults(PendingFaults::take_memory);
         let blocks = self.with_blocks(Blocks::take_all);
         blocks.into_iter().chain(words).for_each(|start| self.free(start));
-        if self.gpu.enter().is_ok() {
-            let _ = self.gpu.driver.synchronize(self.handle);
-            let staging = self.staging.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let staging = std::mem::take(self.staging.get_mut().unwrap_or_else(PoisonError::into_inner));
+        self.release(|driver| {
+            let _ = driver.synchronize(self.handle);
             // SAFETY: this is the last owner, and all work is done.
             unsafe {
-                staging.free(self.gpu.driver);
-                let _ = self.gpu.driver.destroy_stream(self.handle);
+                staging.free(driver);
+                driver.destroy_stream(self.handle)
             }
-        }
+        });
     }
 }

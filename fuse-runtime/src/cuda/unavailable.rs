@@ -15,13 +15,17 @@ pub enum CudaUnavailable {
     OldDriver {
         /// Which.
         missing: String,
+        /// The version of CUDA for which the driver is, major and minor, if it says so.
+        version: Option<(i32, i32)>,
     },
     /// The driver does not start, or a device cannot be asked.
     Start {
         /// The function of the driver.
         call: String,
-        /// Its error.
+        /// Its error, e.g. `CUDA_ERROR_SYSTEM_NOT_READY`.
         error: String,
+        /// The number of that.
+        code: u32,
     },
     /// The driver finds no device of that number.
     NoDevice {
@@ -52,7 +56,7 @@ impl CudaUnavailable {
         if error.is_no_device() {
             return CudaUnavailable::NoDevice { ordinal: 0, count: 0 };
         }
-        CudaUnavailable::Start { call: error.call.to_owned(), error: error.name }
+        CudaUnavailable::Start { call: error.call.to_owned(), error: error.name, code: error.code }
     }
 
     /// Whether it only says that there is no GPU here, so that the CPU is the best device; else there is one, and something
@@ -79,11 +83,19 @@ impl fmt::Display for CudaUnavailable {
             CudaUnavailable::NoDriver => {
                 f.write_str("no NVIDIA driver: `libcuda` is not found; install the driver, or add its folder to LD_LIBRARY_PATH")
             }
-            CudaUnavailable::OldDriver { missing } => {
-                write!(f, "the NVIDIA driver has no `{missing}`; install one for CUDA 11.4 or newer")
+            CudaUnavailable::OldDriver { missing, version } => {
+                f.write_str("the NVIDIA driver")?;
+                if let Some((major, minor)) = version {
+                    write!(f, ", which is for CUDA {major}.{minor},")?;
+                }
+                write!(f, " has no `{missing}`; install one for CUDA 11.4 or newer")
             }
-            CudaUnavailable::Start { call, error } => {
-                write!(f, "`{call}` gives {error}; check that `nvidia-smi` works")
+            CudaUnavailable::Start { call, error, code } => {
+                let help = match call.starts_with("nvrtc") {
+                    true => "install NVRTC anew",
+                    false => "check that `nvidia-smi` works",
+                };
+                write!(f, "`{call}` gives {error} ({code}); {help}")
             }
             CudaUnavailable::NoDevice { ordinal, count: 0 } => {
                 write!(f, "there is no GPU, so none of number {ordinal}; check `nvidia-smi` and CUDA_VISIBLE_DEVICES")

@@ -86,7 +86,7 @@ pub(crate) fn reshape<const Q: usize>(
 /// Whether two positions of the view may be the same element. Exact for what slices, transposes and broadcasts make;
 /// else errs towards yes.
 pub(crate) fn overlaps_itself(shape: &[usize], strides: &[isize]) -> bool {
-    if shape.contains(&0) {
+    if is_contiguous(shape, strides) {
         return false;
     }
     let mut axes: Vec<(usize, usize)> =

@@ -61,7 +61,7 @@ impl Storage {
         let memory = match (bytes, &device.kind) {
             (0, _) => Memory::Nothing,
             (_, Kind::Cpu | Kind::Simulator) => {
-                Memory::Host(allocate(bytes).ok_or(Error::OutOfMemory { bytes })?)
+                Memory::Host(allocate(bytes).ok_or_else(|| Error::out_of_memory(bytes, device, None))?)
             }
             (_, Kind::Cuda(stream)) => Memory::Device(DeviceBlock::allocate(&stream.0, bytes)?),
         };

@@ -72,7 +72,7 @@ impl<T: Element, const R: usize> Tensor<T, R> {
         };
         let mut span = Vec::new();
         let bytes = count * size_of::<T>();
-        span.try_reserve_exact(count).map_err(|_| Error::OutOfMemory { bytes })?;
+        span.try_reserve_exact(count).map_err(|_| Error::out_of_memory(bytes, &"the host", None))?;
         span.resize_with(count, MaybeUninit::<T>::zeroed);
         // SAFETY: the vector has room for as many bytes.
         unsafe { self.storage.read_bytes(self.offset * size_of::<T>(), span.as_mut_ptr().cast(), bytes)? };
