@@ -184,7 +184,7 @@ rustfmt  none: `rustup component add rustfmt` adds it; without it generated Rust
             text.contains("gpu      0: cannot be used: no NVRTC") && !text.contains("nvrtc    none"),
             "{text}"
         );
-        let old = CudaUnavailable::OldDriver { missing: "cuGraphLaunch".into() };
+        let old = CudaUnavailable::OldDriver { missing: "cuGraphLaunch".into(), version: Some((11, 2)) };
         assert_eq!(describe(&Survey { gpus: Err(old), ..survey() }, None).1, 1);
     }
 }

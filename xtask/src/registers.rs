@@ -116,11 +116,7 @@ impl Walk<'_> {
                 self.point(&[value], 1, live);
             }
             Stmt::Call { results, function, args, fault } => {
-                results
-                    .iter()
-                    .flatten()
-                    .chain(fault)
-                    .for_each(|local| _ = live.remove(&Name::Local(*local)));
+                results.iter().flatten().chain(fault).for_each(|local| _ = live.remove(&Name::Local(*local)));
                 let args: Vec<&Expr> = args.iter().collect();
                 let body = self.kernel.functions.get(function.index()).map_or(0, |f| f.body.len() as u32 / 4);
                 self.point(&args, body.min(12), live);
