@@ -2,6 +2,7 @@
 //!
 //! The page is a document of XML too, so that a test can read it.
 
+mod counters;
 mod dataflow;
 mod roofline;
 mod svg;
@@ -120,6 +121,8 @@ fn print_kernel(number: usize, kernel: &Kernel, sources: &mut Sources) -> String
     text += &print_decisions(number, kernel, &edges, sources);
     text += "<h3>Roofline</h3>\n";
     text += &roofline::print(kernel);
+    text += "<h3>Simulated on a GPU</h3>\n";
+    text += &counters::print(kernel);
     text += "<h3>Written and generated</h3>\n";
     text += &print_texts(number, kernel, sources);
     text + "</section>\n"

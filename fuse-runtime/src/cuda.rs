@@ -67,5 +67,5 @@ pub(crate) use launch::run;
 pub(crate) use memory::DeviceBlock;
 pub(crate) use module::CudaKernels;
 pub(crate) use stream::{StreamRef, count_devices, open_device};
-pub(crate) use survey::{find_cache, find_compiler, find_gpus};
+pub(crate) use survey::{find_cache, find_compiler, find_driver, find_gpus};
 pub use unavailable::CudaUnavailable;
