@@ -28,7 +28,7 @@ pub mod verify;
 pub mod survey;
 
 pub use call::CudaSource;
-pub use cuda::CudaUnavailable;
+pub use cuda::{CudaUnavailable, Precompile, PrecompileError, Precompiled, Precompiler};
 pub use device::Device;
 pub use element::Element;
 pub use error::Error;
