@@ -177,8 +177,51 @@ impl Contraction {
     }
 }
 
+/// The buffers that lie between the links of a group.
+pub fn buffers_between(group: &ScheduledGroup) -> BTreeSet<BufferRef> {
+    let stays = |b: &BufferRef| group.stores.iter().any(|s| s.buffer == *b);
+    group.links.iter().flat_map(|l| &l.stores).map(|s| s.buffer).filter(|b| !stays(b)).collect()
+}
+
 /// The cost of a group.
 pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &ScheduledGroup) -> Price {
+    let between = buffers_between(group);
+    let works = group.loops().iter().map(|each| price_loop(kernel, target, sizes, each, &between));
+    let work = works.fold(Work::default(), |sum, work| Work {
+        bytes: sum.bytes.saturating_add(work.bytes),
+        operations: sum.operations.saturating_add(work.operations),
+        effective: sum.effective + work.effective,
+        weight: sum.weight.saturating_add(work.weight),
+        // Of a streamed group the last link says how many tasks there are.
+        tasks: work.tasks,
+    });
+    let parallel = work.tasks.clamp(1, u64::from(target.units)) as f64;
+    let bandwidth = target.bandwidth.min(parallel * target.unit_bandwidth);
+    let seconds = (work.effective / bandwidth).max(work.weight as f64 / (parallel * target.unit_rate));
+    let seconds = seconds + f64::from(group.launches()) * target.launch;
+    Price { bytes: work.bytes, operations: work.operations, seconds }
+}
+
+/// What a loop has to do.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    bytes: u64,
+    operations: u64,
+    /// Bytes weighed by how they lie.
+    effective: f64,
+    /// Simple operations.
+    weight: u64,
+    tasks: u64,
+}
+
+/// The work of one loop, traffic of some buffers aside.
+fn price_loop(
+    kernel: &Kernel,
+    target: &Target,
+    sizes: &Sizes,
+    group: &ScheduledGroup,
+    between: &BTreeSet<BufferRef>,
+) -> Work {
     let contraction = Contraction::find(group);
     let rows = sizes.product(&group.outer);
     let length = sizes.product(&group.reduced);
@@ -191,10 +234,10 @@ pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &Sche
         ScheduleKind::Pointwise => rows.div_ceil(POINTWISE_TASK),
         ScheduleKind::Row => rows,
         ScheduleKind::Contraction => contraction.as_ref().map_or(rows, |c| c.tasks(sizes)),
+        ScheduleKind::Streamed => rows,
         ScheduleKind::Column => rows.div_ceil(u64::from(target.lanes).min(64)),
         ScheduleKind::Split => rows.saturating_mul(length.div_ceil(CHUNK as u64)),
     };
-    let parallel = tasks.clamp(1, u64::from(target.units)) as f64;
     let (mut weight, mut operations) = (0u64, 0u64);
     let mut charge = |id: ValueId| {
         let value = group.value(id);
@@ -226,7 +269,7 @@ pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &Sche
     let reads = buffer_reads(kernel, sizes, group);
     let mut bytes = 0u64;
     let mut effective = 0.0;
-    for read in reads.values() {
+    for (_, read) in reads.iter().filter(|(buffer, _)| !between.contains(buffer)) {
         bytes = bytes.saturating_add(read.bytes);
         effective += read.effective;
         // Reading a row again costs little while it is in the cache.
@@ -235,7 +278,7 @@ pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &Sche
         effective += if cached { again / target.cache_gain } else { again };
     }
     let lane = lane_axes(group);
-    for store in &group.stores {
+    for store in group.stores.iter().filter(|s| !between.contains(&s.buffer)) {
         let level = group.value(store.value).level;
         let stored = positions(level).saturating_mul(store.dtype.size() as u64);
         bytes = bytes.saturating_add(stored);
@@ -243,9 +286,7 @@ pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &Sche
         let strided = level == Level::Inner && is_strided(exprs, &lane);
         effective += stored as f64 * if strided { STRIDED_PENALTY } else { 1.0 };
     }
-    let bandwidth = target.bandwidth.min(parallel * target.unit_bandwidth);
-    let seconds = (effective / bandwidth).max(weight as f64 / (parallel * target.unit_rate));
-    Price { bytes, operations, seconds: seconds + f64::from(group.launches()) * target.launch }
+    Work { bytes, operations, effective, weight, tasks }
 }
 
 /// What a group reads of one buffer.
@@ -291,7 +332,7 @@ fn lane_axes(group: &ScheduledGroup) -> Option<AxisId> {
         ScheduleKind::Pointwise | ScheduleKind::Column => group.outer.last().copied(),
         ScheduleKind::Row | ScheduleKind::Split => group.reduced.last().copied(),
         // Panels are read along memory, whichever way it lies.
-        ScheduleKind::Contraction => None,
+        ScheduleKind::Contraction | ScheduleKind::Streamed => None,
     }
 }
 
@@ -424,13 +465,16 @@ pub const MOST_OP_CODE: u64 = 64;
 
 /// Values of all sweeps with the operations of the functions they call: about the length of the code.
 pub fn count_code(kernel: &Kernel, group: &ScheduledGroup) -> u32 {
-    let size = |v: &ValueId| match &group.value(*v).op {
+    let size = |group: &ScheduledGroup, v: &ValueId| match &group.value(*v).op {
         BodyOp::Map { function, .. } => map_operations(kernel, *function).clamp(1, MOST_OP_CODE) as u32,
         BodyOp::Load(_) | BodyOp::Reduce { .. } | BodyOp::CumSum { .. } => 1,
         BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => 0,
     };
-    let sweeps = group.passes.iter().flat_map(|p| p.values.iter().chain(&p.epilogue));
-    group.prologue.iter().chain(sweeps).map(size).sum()
+    let of_loop = |group: &ScheduledGroup| -> u32 {
+        let sweeps = group.passes.iter().flat_map(|p| p.values.iter().chain(&p.epilogue));
+        group.prologue.iter().chain(sweeps).map(|v| size(group, v)).sum()
+    };
+    group.loops().iter().map(of_loop).sum()
 }
 
 /// Buffers and scalars that the launch is given.

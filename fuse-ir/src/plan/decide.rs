@@ -12,7 +12,7 @@ use crate::plan::greedy::buffers_read;
 use crate::plan::partition::{Partition, Problem, RETURN_A_TENSOR};
 use crate::plan::trial::{Launches, Trial, cut_trial, try_merge, try_recompute};
 use crate::plan::{Decision, Refusal, Rule};
-use crate::schedule::BufferRef;
+use crate::schedule::{BufferRef, ScheduledGroup};
 use crate::schedule::build::Root;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -206,8 +206,12 @@ fn explain_taken(
             (Rule::Recomputation, reason)
         }
         false => {
-            let reason = format!("saves {} over memory and a launch, {}", Bytes(moved), Micros(seconds));
-            (rule_of(problem, producer, consumer), reason)
+            let saves = format!("saves {} over memory and a launch, {}", Bytes(moved), Micros(seconds));
+            let streams = |k: &usize| partition.group(*k).is_some_and(|g| lies_between(&g.lowered.group, producer));
+            match groups.iter().any(streams) {
+                true => (Rule::Streaming, format!("used up tile by tile: {saves}")),
+                false => (rule_of(problem, producer, consumer), saves),
+            }
         }
     };
     Decision {
@@ -220,6 +224,12 @@ fn explain_taken(
         bytes: (fused.bytes, fused.bytes.saturating_add(moved)),
         seconds: (fused.seconds, fused.seconds + seconds),
     }
+}
+
+/// Whether one link of a group makes a value that another reads.
+fn lies_between(group: &ScheduledGroup, node: NodeId) -> bool {
+    group.links.iter().any(|l| l.stores.iter().any(|s| l.value(s.value).node == Some(node)))
+        && !group.stores.iter().any(|s| group.value(s.value).node == Some(node))
 }
 
 fn is_output(problem: &Problem<'_>, id: NodeId) -> bool {

@@ -1,7 +1,7 @@
 //! Launches over threads: which blocks are a task, and when threads are worth waking.
 
 use super::bindings::{Bindings, CpuFault};
-use super::contract::run_contraction;
+use super::contract::{run_contraction, run_stream};
 use super::geometry::{Block, Orientation};
 use super::launch::{Launch, LaunchBuffers};
 use super::prepare::{GroupExec, PartExec, PassExec};
@@ -30,6 +30,7 @@ pub(crate) unsafe fn run_parts(parts: &[PartExec], bindings: &Bindings<'_>) -> O
     let run_part = |part: &PartExec| match part {
         PartExec::Loops(exec) => run_loops(exec, bindings),
         PartExec::Contraction(exec) => run_contraction(exec, bindings),
+        PartExec::Stream(exec) => run_stream(exec, bindings),
     };
     if let [part] = parts {
         return run_part(part);
