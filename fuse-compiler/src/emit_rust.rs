@@ -33,9 +33,9 @@ mod stage;
 mod values;
 
 use fuse_ir::graph::Kernel;
-use fuse_ir::schedule::{ScheduleKind, ScheduledGroup};
 use fuse_ir::schedule::contraction::{Panel, cut_contraction};
 use fuse_ir::schedule::streamed::cut_streamed;
+use fuse_ir::schedule::{ScheduleKind, ScheduledGroup};
 use fuse_ir::stage::{cut_into_stages, find_row_function};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -71,6 +71,7 @@ pub fn emit_group(facade: &TokenStream, kernel: &Kernel, group: &ScheduledGroup)
     if let (ScheduleKind::Streamed, Ok(parts)) = (group.kind, cut_streamed(group)) {
         let mut named = name_panels(&parts.scores.panels);
         named.push(("scores".to_owned(), &parts.scores.epilogue));
+        named.extend(parts.admitted.iter().map(|a| ("admitted".to_owned(), &a.group)));
         named.extend(parts.weights.iter().map(|w| ("weights".to_owned(), &w.group)));
         named.push(("values".to_owned(), &parts.values.group));
         named.push(("rows".to_owned(), &parts.of_rows));

@@ -22,6 +22,8 @@ mod trial;
 
 mod decide;
 
+mod streams;
+
 mod kernel;
 
 mod display;

@@ -32,7 +32,6 @@ mod trigonometric;
 pub use arithmetic::{abs, copysign, fma, fma_f64, hypot, mul_add, rsqrt, signum};
 pub use double::*;
 pub use error_function::{erf, erfc};
-pub(crate) use exponential::exp_of_negative;
 pub use exponential::{exp, exp_m1, exp2, sigmoid};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh, tanh};
 pub use inverse_trigonometric::{acos, asin, atan, atan2};

@@ -138,6 +138,10 @@ impl std::ops::Add for Price {
 /// Rows and columns of the tiles of a contraction, and of the smaller ones that are taken where those are few.
 const TILE: (u64, u64) = (256, 512);
 const SMALL_TILE: (u64, u64) = (64, 128);
+/// Bytes that stay in the cache of a unit from one use to the next.
+const CACHE: u64 = 1 << 20;
+/// Elements of the products of a block of rows of a streamed group, about.
+const STREAMED_PRODUCTS: u64 = 1 << 17;
 
 /// What the sides of a contraction say of its cost.
 struct Contraction {
@@ -145,16 +149,18 @@ struct Contraction {
     products: u64,
     /// The axes on which each value depends.
     axes: Vec<BTreeSet<AxisId>>,
+    /// Whether it is a link of a streamed group, of which all columns share a tile of rows.
+    streamed: bool,
 }
 
 impl Contraction {
-    fn find(group: &ScheduledGroup) -> Option<Self> {
+    fn find(group: &ScheduledGroup, streamed: bool) -> Option<Self> {
         if group.kind != ScheduleKind::Contraction {
             return None;
         }
         let (sides, products) = contraction_of(group)?;
         let axes = collect_axes(&group.operands, &group.values, &group.reduced);
-        Some(Contraction { sides, products: products.len() as u64, axes })
+        Some(Contraction { sides, products: products.len() as u64, axes, streamed })
     }
 
     /// How often an inner value is computed: for its own axes, again for each tile of the side that it does not have.
@@ -165,7 +171,34 @@ impl Contraction {
             let has = side.iter().any(|a| axes.contains(a));
             if has { 1 } else { sizes.product(side).div_ceil(tile).max(1) }
         };
-        own.saturating_mul(again(&self.sides.rows, TILE.0)).saturating_mul(again(&self.sides.columns, TILE.1))
+        let columns = if self.streamed { u64::MAX } else { TILE.1 };
+        own.saturating_mul(again(&self.sides.rows, TILE.0))
+            .saturating_mul(again(&self.sides.columns, columns))
+    }
+
+    /// Each block of rows of a streamed group reads again what has no rows; the products of a block fit the cache.
+    fn read_again(
+        &self,
+        target: &Target,
+        sizes: &Sizes,
+        group: &ScheduledGroup,
+        reads: &mut BTreeMap<BufferRef, BufferRead>,
+    ) {
+        let batch = sizes.product(&self.sides.batch).max(1);
+        let rows = sizes.product(&self.sides.rows);
+        let block = (STREAMED_PRODUCTS / sizes.product(&self.sides.columns).max(1)).clamp(8, TILE.0);
+        let again = rows.div_ceil(block).saturating_sub(1);
+        for (k, value) in group.values.iter().enumerate() {
+            let BodyOp::Load(operand) = &value.op else { continue };
+            let has_rows = self.sides.rows.iter().any(|a| self.axes[k].contains(a));
+            if let (Operand::Buffer { buffer, .. }, false) = (&group.operands[operand.index()], has_rows)
+                && let Some(read) = reads.get_mut(buffer)
+            {
+                let cached = read.bytes / batch <= CACHE;
+                let gain = if cached { target.cache_gain } else { 1.0 };
+                read.effective += read.bytes as f64 * again as f64 / gain;
+            }
+        }
     }
 
     fn tasks(&self, sizes: &Sizes) -> u64 {
@@ -186,7 +219,13 @@ pub fn buffers_between(group: &ScheduledGroup) -> BTreeSet<BufferRef> {
 /// The cost of a group.
 pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &ScheduledGroup) -> Price {
     let between = buffers_between(group);
-    let works = group.loops().iter().map(|each| price_loop(kernel, target, sizes, each, &between));
+    // What several links need is computed once.
+    let mut charged: BTreeSet<NodeId> = BTreeSet::new();
+    let works = group.loops().iter().map(|each| {
+        let work = price_loop(kernel, target, sizes, each, (&between, &charged));
+        charged.extend(each.values.iter().filter(|_| !group.links.is_empty()).filter_map(|v| v.node));
+        work
+    });
     let work = works.fold(Work::default(), |sum, work| Work {
         bytes: sum.bytes.saturating_add(work.bytes),
         operations: sum.operations.saturating_add(work.operations),
@@ -214,15 +253,15 @@ struct Work {
     tasks: u64,
 }
 
-/// The work of one loop, traffic of some buffers aside.
+/// The work of one loop, traffic of some buffers and some values aside.
 fn price_loop(
     kernel: &Kernel,
     target: &Target,
     sizes: &Sizes,
     group: &ScheduledGroup,
-    between: &BTreeSet<BufferRef>,
+    (between, charged): (&BTreeSet<BufferRef>, &BTreeSet<NodeId>),
 ) -> Work {
-    let contraction = Contraction::find(group);
+    let contraction = Contraction::find(group, !between.is_empty());
     let rows = sizes.product(&group.outer);
     let length = sizes.product(&group.reduced);
     let positions = |level| match level {
@@ -241,8 +280,11 @@ fn price_loop(
     let (mut weight, mut operations) = (0u64, 0u64);
     let mut charge = |id: ValueId| {
         let value = group.value(id);
+        if value.node.is_some_and(|node| charged.contains(&node)) {
+            return;
+        }
         let times = match &contraction {
-            Some(c) if value.level == Level::Inner => c.positions(sizes, id),
+            Some(c) if value.level == Level::Inner || c.streamed => c.positions(sizes, id),
             Some(_) | None => positions(value.level),
         };
         weight = weight.saturating_add(times.saturating_mul(value_weight(kernel, value)));
@@ -266,7 +308,10 @@ fn price_loop(
         weight = weight.saturating_add(inner.saturating_mul(steps as u64));
         operations = operations.saturating_add(inner.saturating_mul(pass.reductions.len() as u64));
     }
-    let reads = buffer_reads(kernel, sizes, group);
+    let mut reads = buffer_reads(kernel, sizes, group);
+    if let Some(c) = contraction.as_ref().filter(|c| c.streamed) {
+        c.read_again(target, sizes, group, &mut reads);
+    }
     let mut bytes = 0u64;
     let mut effective = 0.0;
     for (_, read) in reads.iter().filter(|(buffer, _)| !between.contains(buffer)) {
@@ -274,7 +319,7 @@ fn price_loop(
         effective += read.effective;
         // Reading a row again costs little while it is in the cache.
         let again = read.again as f64;
-        let cached = length.saturating_mul(8) <= 1 << 20;
+        let cached = length.saturating_mul(8) <= CACHE;
         effective += if cached { again / target.cache_gain } else { again };
     }
     let lane = lane_axes(group);

@@ -11,6 +11,7 @@ use crate::plan::partition::{Partition, Problem};
 use crate::plan::trial::Launches;
 use crate::plan::{Launch, Plan, Refusal, Temp};
 use crate::schedule::contraction::collect_axes;
+use crate::schedule::streamed::node_of_temp;
 use crate::schedule::{BodyOp, BufferRef, Level, Operand, ScheduleKind, ScheduledGroup};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,8 +35,7 @@ fn name_groups(partition: &Partition, order: &[usize]) -> Option<(Vec<ScheduledG
                     let axes = store.indices.iter().map(|(a, _)| *a).collect();
                     let temp = TempId::from_index(temps.len());
                     let streamed = !own.contains(&store.buffer);
-                    let node_id = crate::id::NodeId(node.0);
-                    temps.push(Temp { dtype: store.dtype, axes, node: node_id, streamed });
+                    temps.push(Temp { dtype: store.dtype, axes, node: node_of_temp(node), streamed });
                     names.insert(node, temp);
                     store.buffer = BufferRef::Temp(temp);
                 }

@@ -31,6 +31,23 @@ use crate::schedule::{BufferRef, ScheduleKind, ScheduledGroup};
 use algebra::Flat;
 use std::collections::BTreeSet;
 
+/// Until a plan is finished its temps are named by their nodes; this bit tells those between the links of a group from those
+/// that hold the same node in memory.
+const BETWEEN: u32 = 1 << 31;
+
+fn between_links(id: NodeId) -> BufferRef {
+    BufferRef::Temp(TempId(id.0 | BETWEEN))
+}
+
+fn is_between_links(buffer: BufferRef) -> bool {
+    matches!(buffer, BufferRef::Temp(temp) if temp.0 & BETWEEN != 0)
+}
+
+/// The node that a temp holds, before the plan is finished.
+pub(crate) fn node_of_temp(temp: TempId) -> NodeId {
+    NodeId(temp.0 & !BETWEEN)
+}
+
 /// Why a group cannot be streamed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unstreamable {
@@ -56,7 +73,12 @@ pub(crate) fn build_streamed(
     schedule: &dyn Fn(Body) -> ScheduledGroup,
 ) -> Option<Result<ScheduledGroup, Refused>> {
     let region = Region::find(context, roots)?;
-    Some(region.cut(roots).and_then(|cuts| link(&region, &cuts, buffer_of, schedule)))
+    let linked = region.cut(roots).and_then(|cuts| link(&region, &cuts, buffer_of, schedule));
+    match linked {
+        // Without exponentials it is a norm: sums of what lies in memory have one order, however they are fused.
+        Ok((_, None)) if !region.has_products() => None,
+        linked => Some(linked.map(|(group, _)| group)),
+    }
 }
 
 /// What the roots compute, and how it hangs together.
@@ -146,7 +168,22 @@ impl<'a> Region<'a> {
             return None;
         }
         let on_products = depends(&dots);
-        Some(Region { context, computed, on_products, on_statistics, on_last, last, statistics, streamed, rows })
+        Some(Region {
+            context,
+            computed,
+            on_products,
+            on_statistics,
+            on_last,
+            last,
+            statistics,
+            streamed,
+            rows,
+        })
+    }
+
+    /// Whether scores are made of products.
+    fn has_products(&self) -> bool {
+        self.on_products.contains(&true)
     }
 
     /// Whether a node has a position on streamed axes.
@@ -167,7 +204,9 @@ impl<'a> Region<'a> {
             match (self.on_last[id.index()], self.is_streamed(id)) {
                 (true, _) => of_links[1].push(*root),
                 (false, false) if self.on_statistics[id.index()] => of_links[0].push(*root),
-                (false, _) => return self.refuse(id, "is stored as well, so that all of it has to be in memory"),
+                (false, _) => {
+                    return self.refuse(id, "is stored as well, so that all of it has to be in memory");
+                }
             }
         }
         let tiles: Vec<NodeId> = kernel.node_ids().filter(|id| self.is_tile(*id)).collect();
@@ -210,14 +249,13 @@ impl<'a> Region<'a> {
     }
 
     /// Whether a node is made by the first link and read by the others: the last on its way that is independent of
-    /// statistics. Without products in the first link it is what statistics are taken of.
+    /// statistics. Without products in the first link it is what statistics are taken of, computed or not.
     fn is_tile(&self, id: NodeId) -> bool {
-        let first = self.computed[id.index()] && !self.on_statistics[id.index()] && self.is_streamed(id);
-        if !first || self.on_last[id.index()] {
+        if self.on_statistics[id.index()] || self.on_last[id.index()] || !self.is_streamed(id) {
             return false;
         }
         let users = &self.context.facts.users[id.index()];
-        if self.on_products.contains(&true) {
+        if self.has_products() {
             let later = |u: &NodeId| self.computed[u.index()] && self.on_statistics[u.index()];
             self.on_products[id.index()] && users.iter().any(later)
         } else {
@@ -226,15 +264,15 @@ impl<'a> Region<'a> {
     }
 }
 
-/// Schedules the links and puts them together.
+/// Schedules the links and puts them together; with the tile that is exponentiated.
 fn link(
     region: &Region<'_>,
     cuts: &Cuts,
     buffer_of: &dyn Fn(NodeId) -> (BufferRef, Vec<AxisId>),
     schedule: &dyn Fn(Body) -> ScheduledGroup,
-) -> Result<ScheduledGroup, Refused> {
+) -> Result<(ScheduledGroup, Option<usize>), Refused> {
     let context = region.context;
-    let layout = |id: NodeId| (BufferRef::Temp(TempId(id.0)), context.facts.layouts[id.index()].clone());
+    let layout = |id: NodeId| (between_links(id), context.facts.layouts[id.index()].clone());
     let of_tiles = |id: NodeId| {
         if cuts.tiles.contains(&id) { Some(layout(id)) } else { (context.memory)(id) }
     };
@@ -247,22 +285,29 @@ fn link(
     let body = |roots: &[Root], memory: &dyn Fn(NodeId) -> Option<(BufferRef, Vec<AxisId>)>| {
         build_body(BodyContext { memory, ..context }, roots).map(schedule)
     };
-    let first = body(&tiles, context.memory)?;
+    let mut first = body(&tiles, context.memory)?;
     if !matches!(first.kind, ScheduleKind::Contraction | ScheduleKind::Pointwise) {
         let id = cuts.tiles.first().copied().unwrap_or(region.last);
-        return region.refuse(id, "is made of products of single vectors, which are no contraction");
+        let refused = region.refuse(id, "is made of products of single vectors, which are no contraction");
+        return refused
+            .map_err(|r: Refused| r.unless("give the queries an axis of their own, if of extent 1"));
     }
-    let second = body(&cuts.roots[0], &of_tiles)?;
+    let mut second = body(&cuts.roots[0], &of_tiles)?;
     let third = body(&cuts.roots[1], &of_rows)?;
     if third.kind != ScheduleKind::Contraction || second.reduced.is_empty() {
         return region.refuse(region.last, "is no contraction of rows and columns");
     }
     // What is no root of the group lies between its links.
-    let between = cuts.tiles.iter().chain(&cuts.of_rows).filter(|id| !cuts.stored.contains(id));
-    let internal: BTreeSet<BufferRef> = between.map(|id| layout(*id).0).collect();
-    let group = join(vec![first, second, third], &internal);
+    for store in first.stores.iter_mut().chain(&mut second.stores) {
+        if let BufferRef::Temp(temp) = store.buffer
+            && !cuts.stored.contains(&NodeId(temp.0))
+        {
+            store.buffer = between_links(NodeId(temp.0));
+        }
+    }
+    let group = join(vec![first, second, third]);
     match cut_streamed(&group) {
-        Ok(_) => Ok(group),
+        Ok(parts) => Ok((group, parts.exponent)),
         Err(Unstreamable { node, because, remedy }) => {
             let refused = region.refuse(node.unwrap_or(region.last), because);
             refused.map_err(|r: Refused| if let Some(remedy) = remedy { r.unless(remedy) } else { r })
@@ -271,11 +316,11 @@ fn link(
 }
 
 /// The links as one group.
-fn join(links: Vec<ScheduledGroup>, internal: &BTreeSet<BufferRef>) -> ScheduledGroup {
+fn join(links: Vec<ScheduledGroup>) -> ScheduledGroup {
     let flat = Flat::new(&links);
     let mut stores = Vec::new();
     for (k, link) in links.iter().enumerate() {
-        for store in link.stores.iter().filter(|s| !internal.contains(&s.buffer)) {
+        for store in link.stores.iter().filter(|s| !is_between_links(s.buffer)) {
             let mut store = store.clone();
             store.value = flat.renamed[k][store.value.index()];
             stores.push(store);

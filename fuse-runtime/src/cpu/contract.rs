@@ -17,6 +17,7 @@
 //! order: results depend neither on the threads nor on the other extents, but for what the multiplication does with a
 //! single row or column.
 
+mod known;
 mod multiply;
 mod online;
 mod panel;
@@ -45,6 +46,7 @@ use rayon::prelude::*;
 use sliding::Sliding;
 use std::cell::RefCell;
 
+pub use stream::count_tiles;
 pub(crate) use stream::{StreamExec, run_stream};
 
 /// Rows and columns of a tile: enough that packing the sources for the multiplication costs little.

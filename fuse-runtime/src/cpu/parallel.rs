@@ -116,7 +116,7 @@ pub(crate) fn run_uniform(launch: &mut Launch<'_>) {
 
 /// # Safety
 /// `from` points to an element of the compute type.
-unsafe fn read_value(dtype: DType, from: *const u8) -> Value {
+pub(crate) unsafe fn read_value(dtype: DType, from: *const u8) -> Value {
     // SAFETY: by the contract.
     unsafe {
         match dtype.compute() {

@@ -56,15 +56,6 @@ pub(super) fn exp_normal<const F: bool>(x: f32) -> f32 {
     p * power_of_two(n)
 }
 
-/// e^x for x that is at most 0, or NaN; what is below the least normal number is 0.
-#[inline(always)]
-pub(crate) fn exp_of_negative<const F: bool>(x: f32) -> f32 {
-    let bounded = if x < -87.33 { -87.33 } else { x };
-    let (p, n) = reduce_and_exp::<F>(bounded);
-    let e = p * power_of_two(n);
-    if x < -87.33 { 0.0 } else { e }
-}
-
 /// 2^x. The fit is good to 0.04 ulp and the reduction is exact.
 #[inline(always)]
 pub fn exp2<const F: bool>(x: f32) -> f32 {

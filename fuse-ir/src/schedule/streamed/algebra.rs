@@ -143,7 +143,8 @@ pub(super) fn find_forms(flat: &Flat, streamed: &[AxisId]) -> Result<Forms, Unst
         let v = ValueId::from_index(k);
         let (link, _) = flat.origins[k];
         let reads = flat.reads(v);
-        on_tiles.push(reads.iter().any(|r| on_tiles[r.index()] || flat.origins[r.index()].0 == 0 && link > 0));
+        on_tiles
+            .push(reads.iter().any(|r| on_tiles[r.index()] || flat.origins[r.index()].0 == 0 && link > 0));
         let form = match &flat.value(v).op {
             BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => Form::Fixed,
             BodyOp::Load(operand) => {
@@ -245,8 +246,12 @@ fn form_of_map(
         (MapFn::Op(ScalarOp::Mul), &[a, b]) if of_row(b) => weight(a),
         (MapFn::Op(ScalarOp::Mul), &[a, b]) if of_row(a) => weight(b),
         (MapFn::Op(ScalarOp::Div), &[a, b]) if is_weight(a) && factor(b) || of_row(b) => weight(a),
-        (MapFn::Op(ScalarOp::Select), &[c, a, b]) if factor(c) && is_weight(a) && flat.is_zero(b) => weight(a),
-        (MapFn::Op(ScalarOp::Select), &[c, a, b]) if factor(c) && is_weight(b) && flat.is_zero(a) => weight(b),
+        (MapFn::Op(ScalarOp::Select), &[c, a, b]) if factor(c) && is_weight(a) && flat.is_zero(b) => {
+            weight(a)
+        }
+        (MapFn::Op(ScalarOp::Select), &[c, a, b]) if factor(c) && is_weight(b) && flat.is_zero(a) => {
+            weight(b)
+        }
         (MapFn::Op(ScalarOp::Cast(DType::F32)), &[a]) if flat.value(a).dtype == DType::F32 => weight(a),
         _ => None,
     };
@@ -254,9 +259,10 @@ fn form_of_map(
         return Ok(form);
     }
     let (because, remedy) = match function {
-        MapFn::Op(ScalarOp::Cast(to)) if to.is_narrow_float() => {
-            ("rounds weights that are normalised when all of the row is known", Some("leave the weights in f32"))
-        }
+        MapFn::Op(ScalarOp::Cast(to)) if to.is_narrow_float() => (
+            "rounds weights that are normalised when all of the row is known",
+            Some("leave the weights in f32"),
+        ),
         MapFn::Op(ScalarOp::Mul | ScalarOp::Div) if any(&|f| matches!(f, Form::Shifted { .. })) => (
             "scales scores after their maximum was taken away",
             Some("scale the scores before their maximum is taken"),

@@ -39,6 +39,8 @@ pub struct StreamParts {
     /// The values of its epilogue that are the tiles. One that is a product is no more than that, the others are kept in row
     /// buffers.
     pub tiles: Vec<ValueId>,
+    /// The maker of tiles where masks admit all positions.
+    pub admitted: Option<Admitted>,
     /// The tile that is exponentiated.
     pub exponent: Option<usize>,
     /// The greatest values of rows.
@@ -59,8 +61,24 @@ pub struct StreamParts {
     pub epilogue: ScheduledGroup,
     /// The products in the epilogue.
     pub product: ValueId,
-    /// Values of the epilogue that are values of `of_rows`.
+    /// By what the products are multiplied in the epilogue, and the value of `of_rows` that it is: what of the weights is the
+    /// same along a row. The engine may multiply the weights by it instead, and give 1 here.
+    pub factor: Option<(ValueId, ValueId)>,
+    /// Other values of the epilogue that are values of `of_rows`.
     pub broadcast: Vec<(ValueId, ValueId)>,
+}
+
+/// The epilogue of the scores without selections that are decided.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Admitted {
+    /// The conditions of its selections, values of the epilogue, and what they have to be.
+    pub when: Vec<(ValueId, bool)>,
+    /// The epilogue then.
+    pub group: ScheduledGroup,
+    /// The tiles in it, each in the place of the one of that number.
+    pub tiles: Vec<(ValueId, usize)>,
+    /// The products in it, each with its value in the epilogue.
+    pub products: Vec<(ValueId, ValueId)>,
 }
 
 /// Where a tile comes from.
@@ -164,7 +182,7 @@ pub fn cut_streamed(group: &ScheduledGroup) -> Result<StreamParts, Unstreamable>
                 let (made, scaled) = (weights.weigh(source)?, weights.is_scaled(source));
                 let source = Source::Weight(made);
                 sums.push(Sum { source, scaled, given });
-                let whole = match of_rows.factor(sources[0])? {
+                let whole = match of_rows.factor(sources[0], &mut weights, &mut sums)? {
                     Some(factor) => of_rows.map(ScalarOp::Mul, vec![factor, given]),
                     None => given,
                 };
@@ -174,7 +192,7 @@ pub fn cut_streamed(group: &ScheduledGroup) -> Result<StreamParts, Unstreamable>
     }
     let (left, right) = split_sources(&flat, &forms)?;
     let mut left_source = (Source::Weight(weights.weigh(left)?), weights.is_scaled(left));
-    let factor = of_rows.factor(left)?;
+    let factor = of_rows.factor(left, &mut weights, &mut sums)?;
 
     let is_of_row = |v: ValueId| forms.forms[v.index()] == Form::Row;
     let mut epilogue = Cutter::new(group.id, &flat, &forms, &is_of_row);
@@ -196,11 +214,11 @@ pub fn cut_streamed(group: &ScheduledGroup) -> Result<StreamParts, Unstreamable>
     let [of_row_stores, of_product_stores] = stores;
     epilogue.group.stores = of_product_stores;
     of_rows.group.stores = of_row_stores;
-    let mut broadcast: Vec<(ValueId, ValueId)> = scale.into_iter().collect();
+    let mut broadcast: Vec<(ValueId, ValueId)> = Vec::new();
     for (v, given) in std::mem::take(&mut epilogue.given) {
         broadcast.push((given, of_rows.copy(v)));
     }
-    let kept: Vec<ValueId> = broadcast.iter().map(|(_, v)| *v).collect();
+    let kept: Vec<ValueId> = scale.iter().chain(&broadcast).map(|(_, v)| *v).collect();
     let Sides { batch, rows, columns } = &sides;
     let on = |axes: &[&[AxisId]]| axes.concat();
     let reference = of_rows.exponential;
@@ -227,10 +245,7 @@ pub fn cut_streamed(group: &ScheduledGroup) -> Result<StreamParts, Unstreamable>
     let streamed = third.reduced.clone();
     let weights = (!made.is_empty()).then(|| Weights {
         exponential,
-        tiles: given
-            .iter()
-            .filter_map(|(t, own)| Some((*own, tiles.iter().position(|u| u == t)?)))
-            .collect(),
+        tiles: given.iter().filter_map(|(t, own)| Some((*own, tiles.iter().position(|u| u == t)?))).collect(),
         group: weights.finish(on(&[batch, rows, &streamed]), &made),
     });
 
@@ -242,6 +257,7 @@ pub fn cut_streamed(group: &ScheduledGroup) -> Result<StreamParts, Unstreamable>
     }
     let (scores, tiles) = cut_scores(first, &sides, &streamed);
     Ok(StreamParts {
+        admitted: admit(&scores.epilogue, &tiles),
         scores,
         tiles,
         exponent,
@@ -254,6 +270,7 @@ pub fn cut_streamed(group: &ScheduledGroup) -> Result<StreamParts, Unstreamable>
         reference,
         epilogue,
         product,
+        factor: scale,
         broadcast,
         batch: sides.batch,
         rows: sides.rows,
@@ -293,7 +310,8 @@ fn find_sides(
         };
         batch.extend(scored.batch.iter().filter(|a| !batch.contains(a)).copied().collect::<Vec<_>>());
     }
-    let outer = |wanted: &dyn Fn(&AxisId) -> bool| third.outer.iter().copied().filter(|a| wanted(a)).collect();
+    let outer =
+        |wanted: &dyn Fn(&AxisId) -> bool| third.outer.iter().copied().filter(|a| wanted(a)).collect();
     Ok(Sides {
         rows: outer(&|a| of_rows(a) && !batch.contains(a)),
         columns: outer(&|a| !of_rows(a)),
@@ -342,6 +360,83 @@ fn cut_scores(first: &ScheduledGroup, sides: &Sides, streamed: &[AxisId]) -> (Pa
     pass.stores.clear();
     pass.buffered = kept;
     (parts, tiles)
+}
+
+/// The epilogue without selections between a constant and a score, as where all conditions choose the score. Only conditions
+/// that no product is part of can be known before a tile is computed.
+fn admit(epilogue: &ScheduledGroup, tiles: &[ValueId]) -> Option<Admitted> {
+    let count = epilogue.values.len();
+    let mut on_products = vec![false; count];
+    let mut chosen: Vec<ValueId> = (0..count).map(ValueId::from_index).collect();
+    let mut when = Vec::new();
+    for k in 0..count {
+        let id = ValueId::from_index(k);
+        let product = matches!(epilogue.value(id).op, BodyOp::Reduce { .. });
+        on_products[k] = product || epilogue.reads(id).iter().any(|r| on_products[r.index()]);
+        let BodyOp::Map { function: MapFn::Op(ScalarOp::Select), args } = &epilogue.value(id).op else {
+            continue;
+        };
+        let &[c, a, b] = &args[..] else { continue };
+        let is_constant = |v: ValueId| matches!(epilogue.value(v).op, BodyOp::Constant(_));
+        let arm = match (is_constant(a), is_constant(b)) {
+            (true, false) => b,
+            (false, true) => a,
+            _ => continue,
+        };
+        if on_products[k] && !on_products[c.index()] {
+            chosen[k] = chosen[arm.index()];
+            when.push((c, arm == a));
+        }
+    }
+    let kept: Vec<(ValueId, usize)> = tiles
+        .iter()
+        .enumerate()
+        .filter(|(_, v)| epilogue.passes[0].buffered.contains(v))
+        .map(|(k, v)| (chosen[v.index()], k))
+        .collect();
+    let twice = kept.iter().enumerate().any(|(k, (v, _))| kept[..k].iter().any(|(u, _)| u == v));
+    if when.is_empty() || twice {
+        return None;
+    }
+    let mut needed = vec![false; count];
+    let mut stack: Vec<ValueId> = kept.iter().map(|(v, _)| *v).collect();
+    while let Some(v) = stack.pop() {
+        if !std::mem::replace(&mut needed[v.index()], true) {
+            stack.extend(epilogue.reads(v).into_iter().map(|r| chosen[r.index()]));
+        }
+    }
+    let mut group = ScheduledGroup { operands: Vec::new(), values: Vec::new(), ..epilogue.clone() };
+    let mut renamed: Vec<ValueId> = vec![ValueId(0); count];
+    let mut products = Vec::new();
+    for k in 0..count {
+        let id = ValueId::from_index(k);
+        if !needed[k] {
+            renamed[k] = renamed[chosen[k].index()];
+            continue;
+        }
+        let mut value = epilogue.value(id).clone();
+        let own = ValueId::from_index(group.values.len());
+        if let BodyOp::Load(operand) = &mut value.op {
+            let mut copy = epilogue.operands[operand.index()].clone();
+            rename_operand(&mut copy, &renamed);
+            *operand = OperandId::from_index(group.operands.len());
+            group.operands.push(copy);
+        } else {
+            if matches!(value.op, BodyOp::Reduce { .. }) {
+                products.push((own, id));
+            }
+            rename_reads(&mut value.op, &renamed);
+        }
+        renamed[k] = own;
+        group.values.push(value);
+    }
+    let tiles: Vec<(ValueId, usize)> = kept.iter().map(|(v, k)| (renamed[v.index()], *k)).collect();
+    group.prologue.clear();
+    fill_pass(&mut group);
+    let mut buffered: Vec<ValueId> = tiles.iter().map(|(v, _)| *v).collect();
+    buffered.sort();
+    group.passes[0].buffered = buffered;
+    Some(Admitted { when, group, tiles, products })
 }
 
 /// Copies values of the body into a pointwise group.
@@ -502,7 +597,15 @@ impl<'a> Cutter<'a> {
     }
 
     /// In the group of rows: what a weight is more than [`Cutter::weigh`] makes of it.
-    fn factor(&mut self, v: ValueId) -> Result<Option<ValueId>, Unstreamable> {
+    ///
+    /// A factor that is selected at some positions only is none where it is selected at no position of the row: 0 times a
+    /// factor that is infinite or NaN would not be the 0 that was selected. So those positions are counted.
+    fn factor(
+        &mut self,
+        v: ValueId,
+        weights: &mut Cutter<'_>,
+        sums: &mut Vec<Sum>,
+    ) -> Result<Option<ValueId>, Unstreamable> {
         if !matches!(self.forms.forms[v.index()], Form::Weight { .. }) {
             return Ok(None);
         }
@@ -527,11 +630,11 @@ impl<'a> Cutter<'a> {
             }
             (ScalarOp::Mul, &[a, b]) if self.is_of_row(a) || self.is_of_row(b) => {
                 let (weight, row) = if self.is_of_row(b) { (a, b) } else { (b, a) };
-                let (weight, row) = (self.factor(weight)?, self.copy(row));
+                let (weight, row) = (self.factor(weight, weights, sums)?, self.copy(row));
                 Ok(Some(weight.map_or(row, |w| self.map(ScalarOp::Mul, vec![w, row]))))
             }
             (ScalarOp::Div, &[a, b]) if self.is_of_row(b) => {
-                let weight = match self.factor(a)? {
+                let weight = match self.factor(a, weights, sums)? {
                     Some(w) => w,
                     None => self.constant(1.0),
                 };
@@ -540,14 +643,23 @@ impl<'a> Cutter<'a> {
             }
             (ScalarOp::Mul, &[a, b]) => {
                 let plain = !matches!(self.forms.forms[a.index()], Form::Weight { .. });
-                self.factor(if plain { b } else { a })
+                self.factor(if plain { b } else { a }, weights, sums)
             }
-            (ScalarOp::Div | ScalarOp::Cast(_), &[a, ..]) => self.factor(a),
+            (ScalarOp::Div | ScalarOp::Cast(_), &[a, ..]) => self.factor(a, weights, sums),
             (ScalarOp::Select, &[c, a, b]) => {
                 let zero_first = matches!(flat.value(a).op, BodyOp::Constant(_));
-                let weight = self.factor(if zero_first { b } else { a })?;
+                let weight = self.factor(if zero_first { b } else { a }, weights, sums)?;
                 if !self.is_of_row(c) {
-                    return Ok(weight);
+                    let Some(weight) = weight else { return Ok(None) };
+                    let chosen = self.count(c, zero_first, weights, sums);
+                    let (zero, one) = (self.constant(0.0), self.constant(1.0));
+                    let none = self.push(BodyValue {
+                        op: BodyOp::Map { function: MapFn::Op(ScalarOp::Eq), args: vec![chosen, zero] },
+                        dtype: DType::Bool,
+                        level: Level::Inner,
+                        node: None,
+                    });
+                    return Ok(Some(self.map(ScalarOp::Select, vec![none, one, weight])));
                 }
                 let weight = match weight {
                     Some(w) => w,
@@ -559,6 +671,26 @@ impl<'a> Cutter<'a> {
             }
             _ => Err(wrong(flat, v, "is no weight")),
         }
+    }
+
+    /// In the group of rows: at how many positions of a row a condition chooses what is not zero.
+    fn count(
+        &mut self,
+        condition: ValueId,
+        zero_first: bool,
+        weights: &mut Cutter<'_>,
+        sums: &mut Vec<Sum>,
+    ) -> ValueId {
+        let (zero, one) = (weights.constant(0.0), weights.constant(1.0));
+        let condition = weights.copy(condition);
+        let args = if zero_first { vec![condition, zero, one] } else { vec![condition, one, zero] };
+        let source = Source::Weight(weights.map(ScalarOp::Select, args));
+        if let Some(sum) = sums.iter().find(|s| s.source == source && !s.scaled) {
+            return sum.given;
+        }
+        let given = self.give(None, DType::F32);
+        sums.push(Sum { source, scaled: false, given });
+        given
     }
 
     fn finish(mut self, outer: Vec<AxisId>, kept: &[ValueId]) -> ScheduledGroup {

@@ -4,7 +4,7 @@
 //! exponential is greater than 1, whatever the scores.
 
 use super::super::instruction_set::InstructionSet;
-use crate::math::{exp_of_negative, maximum};
+use crate::math::{exp, maximum};
 
 /// Accumulators of a row.
 const LANES: usize = 64;
@@ -29,10 +29,12 @@ impl Rows {
     }
 }
 
-/// What a row is shifted by: its greatest exponent, or 0 where there is none but −∞.
+/// What a row is shifted by: its greatest exponent; 0 where there is none but −∞, and no more than the greatest number, so that
+/// an infinite exponent has an infinite exponential.
 #[inline(always)]
 pub(super) fn reference(greatest: f32) -> f32 {
-    if greatest == f32::NEG_INFINITY { 0.0 } else { greatest }
+    let bounded = if greatest == f32::INFINITY { f32::MAX } else { greatest };
+    if greatest == f32::NEG_INFINITY { 0.0 } else { bounded }
 }
 
 #[inline(always)]
@@ -86,13 +88,13 @@ fn exponentiate<const F: bool>(row: &mut [f32], c: f32) -> f32 {
     let (whole, tail) = row.as_chunks_mut::<LANES>();
     for chunk in whole {
         for i in 0..LANES {
-            chunk[i] = exp_of_negative::<F>(chunk[i] - c);
+            chunk[i] = exp::<F>(chunk[i] - c);
             lanes[i] += chunk[i];
         }
     }
     let mut sum = fold(lanes);
     for x in tail {
-        *x = exp_of_negative::<F>(*x - c);
+        *x = exp::<F>(*x - c);
         sum += *x;
     }
     sum
@@ -120,13 +122,13 @@ unsafe fn advance_body<const F: bool>(a: &mut Advance<'_>) {
         a.greatest[k] = now;
         // Before the first finite exponent there is nothing to scale.
         let unchanged = before == now || before == f32::NEG_INFINITY;
-        a.factors[k] = if unchanged { 1.0 } else { exp_of_negative::<F>(before - now) };
+        a.factors[k] = if unchanged { 1.0 } else { exp::<F>(reference(before) - reference(now)) };
         a.sums[k] = exponentiate::<F>(row, reference(now));
     }
 }
 
 #[inline(always)]
-unsafe fn greatest_body(tile: Rows, greatest: &mut [f32]) {
+unsafe fn greatest_body<const F: bool>(tile: Rows, greatest: &mut [f32]) {
     for (k, m) in greatest.iter_mut().enumerate().take(tile.rows) {
         // SAFETY: by the contract of `take_greatest`.
         *m = maximum(*m, greatest_of(unsafe { tile.row(k) }));
@@ -134,7 +136,7 @@ unsafe fn greatest_body(tile: Rows, greatest: &mut [f32]) {
 }
 
 #[inline(always)]
-unsafe fn sum_body(tile: Rows, sums: &mut [f32]) {
+unsafe fn sum_body<const F: bool>(tile: Rows, sums: &mut [f32]) {
     for (k, s) in sums.iter_mut().enumerate().take(tile.rows) {
         // SAFETY: by the contract of `sum_rows`.
         *s = sum_of(unsafe { tile.row(k) });
@@ -142,7 +144,7 @@ unsafe fn sum_body(tile: Rows, sums: &mut [f32]) {
 }
 
 #[inline(always)]
-unsafe fn scale_body(tile: Rows, factors: &[f32]) {
+unsafe fn scale_body<const F: bool>(tile: Rows, factors: &[f32]) {
     for (k, &factor) in factors.iter().enumerate().take(tile.rows) {
         if factor == 1.0 {
             continue;
@@ -153,7 +155,7 @@ unsafe fn scale_body(tile: Rows, factors: &[f32]) {
 }
 
 #[inline(always)]
-unsafe fn finite_body(tile: Rows) -> bool {
+unsafe fn finite_body<const F: bool>(tile: Rows) -> bool {
     let mut finite = true;
     for k in 0..tile.rows {
         // SAFETY: by the contract of `is_finite`.
@@ -165,31 +167,26 @@ unsafe fn finite_body(tile: Rows) -> bool {
     finite
 }
 
-/// The versions of a function for each instruction set, and the one that picks.
+/// The versions of a function for each instruction set, and the one that picks. The function is told whether there is fused
+/// multiply-add.
 macro_rules! versions {
-    ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?, |$fused:ident| $body:expr) => {
+    ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?, $body:ident) => {
         $(#[$doc])*
         ///
         /// # Safety
         /// The tile is initialised and nothing else touches it; the processor has the instruction set.
         pub(super) unsafe fn $name(set: InstructionSet, $($arg: $ty),*) $(-> $ret)? {
-            #[inline(always)]
-            unsafe fn body<const FUSED: bool>($($arg: $ty),*) $(-> $ret)? {
-                macro_rules! $fused { () => { FUSED } }
-                // SAFETY: by the contract.
-                unsafe { $body }
-            }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c")]
             unsafe fn avx2($($arg: $ty),*) $(-> $ret)? {
                 // SAFETY: by the contract.
-                unsafe { body::<true>($($arg),*) }
+                unsafe { $body::<true>($($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
             unsafe fn avx512($($arg: $ty),*) $(-> $ret)? {
                 // SAFETY: by the contract.
-                unsafe { body::<true>($($arg),*) }
+                unsafe { $body::<true>($($arg),*) }
             }
             // SAFETY: by the contract.
             unsafe {
@@ -199,8 +196,8 @@ macro_rules! versions {
                     #[cfg(target_arch = "x86_64")]
                     InstructionSet::Avx2 => avx2($($arg),*),
                     #[cfg(not(target_arch = "x86_64"))]
-                    InstructionSet::Avx512 | InstructionSet::Avx2 => body::<{ cfg!(target_arch = "aarch64") }>($($arg),*),
-                    InstructionSet::Baseline => body::<{ cfg!(target_arch = "aarch64") }>($($arg),*),
+                    InstructionSet::Avx512 | InstructionSet::Avx2 => $body::<{ cfg!(target_arch = "aarch64") }>($($arg),*),
+                    InstructionSet::Baseline => $body::<{ cfg!(target_arch = "aarch64") }>($($arg),*),
                 }
             }
         }
@@ -209,21 +206,21 @@ macro_rules! versions {
 
 versions! {
     /// Takes a tile of exponents along.
-    advance(a: &mut Advance<'_>), |fused| advance_body::<{ fused!() }>(a)
+    advance(a: &mut Advance<'_>), advance_body
 }
 versions! {
     /// Takes the greatest values of a tile along.
-    take_greatest(tile: Rows, greatest: &mut [f32]), |fused| greatest_body(tile, greatest)
+    take_greatest(tile: Rows, greatest: &mut [f32]), greatest_body
 }
 versions! {
     /// The sum of each row.
-    sum_rows(tile: Rows, sums: &mut [f32]), |fused| sum_body(tile, sums)
+    sum_rows(tile: Rows, sums: &mut [f32]), sum_body
 }
 versions! {
     /// Multiplies each row by its factor.
-    scale_rows(tile: Rows, factors: &[f32]), |fused| scale_body(tile, factors)
+    scale_rows(tile: Rows, factors: &[f32]), scale_body
 }
 versions! {
     /// Whether there is neither an infinity nor a NaN.
-    is_finite(tile: Rows) -> bool, |fused| finite_body(tile)
+    is_finite(tile: Rows) -> bool, finite_body
 }

@@ -5,8 +5,8 @@
 //! scaled if the reference of a row has changed. See [`StreamParts`] for what the parts compute.
 //!
 //! ```text
-//!                      512 streamed positions at a time
-//!  128 rows   scores ──▶ exp(x - c) ──▶ weights ──▶ += weights · values     products, 128 × columns
+//!                      256 streamed positions at a time
+//!  256 rows   scores ──▶ exp(x - c) ──▶ weights ──▶ += weights · values products, 256 × columns
 //!                │            │                           ▲
 //!                ▼            ▼                           │
 //!             greatest      sums     when the greatest of a row grows, its sums and products are scaled
@@ -23,25 +23,30 @@ use super::super::parallel::{WORTH_WAKING, run_uniform};
 use super::super::prepare::{GroupExec, PrepareError};
 use super::super::tile::GroupFns;
 use super::super::worker::Worker;
+use super::known::{Known, find_known};
 use super::multiply::{self, Multiply, Operand};
 use super::online::{self, Advance, Rows};
 use super::panel::{PanelExec, PanelPlace};
 use super::{BLOCK, MEMORY, RATE, Sizes, first_fault, prepare_part};
-use fuse_ir::dtype::DType;
-use fuse_ir::graph::Kernel;
+use fuse_ir::dtype::{DType, Value};
+use fuse_ir::graph::{Kernel, MapFn};
 use fuse_ir::id::{AxisId, ValueId};
-use fuse_ir::schedule::ScheduledGroup;
 use fuse_ir::schedule::streamed::{Source, StreamParts, cut_streamed};
+use fuse_ir::schedule::{BodyOp, Operand as GroupOperand, ScheduledGroup};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Rows of a task: enough that packing keys and values for the multiplication costs little.
-const ROWS: usize = 128;
+const ROWS: usize = 256;
 const LEAST_ROWS: usize = 8;
 /// Streamed positions of a tile.
-const KEYS: usize = 512;
+const KEYS: usize = 256;
 const LEAST_KEYS: usize = 64;
 /// Elements of the products of a task, about.
 const PRODUCTS: usize = 1 << 17;
+/// Products of weights that are to be multiplied by more than this are not kept: what is lost below the least normal number
+/// would be seen.
+const GREATEST_FACTOR: f32 = (1u64 << 32) as f32;
 /// Bytes of the panels and tiles of a thread: with what the multiplication packs and blocks of loops need they stay below
 /// 2 MiB.
 const SCRATCH: usize = 5 << 18;
@@ -55,15 +60,25 @@ pub(crate) struct StreamExec {
     parts: StreamParts,
     panels: Vec<PanelExec>,
     scores: GroupExec,
+    admitted: Option<GroupExec>,
     weights: Option<GroupExec>,
     values: PanelExec,
     of_rows: GroupExec,
     epilogue: GroupExec,
+    /// Whether tiles may be passed over: nothing that is computed for them alone may fault, scores aside.
+    may_exclude: bool,
     set: InstructionSet,
 }
 
+/// Whether something of a group may fault.
+fn may_fault(exec: &GroupExec, but_divisions: bool) -> bool {
+    let checks = |o: &GroupOperand| matches!(o, GroupOperand::Check { .. });
+    exec.group.operands.iter().any(checks)
+        || !but_divisions && exec.stages.iter().any(|stage| !stage.faults.is_empty())
+}
+
 impl StreamExec {
-    /// Prepares a streamed group. The functions are those of its panels and scores, of its weights, of the values, of rows
+    /// Prepares a streamed group. The functions are those of its panels and scores, of admitted scores, of its weights, of the values, of rows
     /// and of the epilogue.
     pub(crate) fn new(
         kernel: &Kernel,
@@ -80,12 +95,28 @@ impl StreamExec {
             panels.push(PanelExec::new(prepare(&panel.group)?, panel.value, panel.is_left));
         }
         let scores = prepare(&parts.scores.epilogue)?;
+        let admitted = parts.admitted.as_ref().map(|a| prepare(&a.group)).transpose()?;
         let weights = parts.weights.as_ref().map(|w| prepare(&w.group)).transpose()?;
         let values = PanelExec::new(prepare(&parts.values.group)?, parts.values.value, false);
         let of_rows = prepare(&parts.of_rows)?;
         let epilogue = prepare(&parts.epilogue)?;
         let (group, functions) = (group.clone(), *fns);
-        Ok(StreamExec { group, functions, parts, panels, scores, weights, values, of_rows, epilogue, set })
+        let others = panels.iter().map(|p: &PanelExec| &p.exec).chain(&weights);
+        let may_exclude = !may_fault(&scores, true) && !others.into_iter().any(|exec| may_fault(exec, false));
+        Ok(StreamExec {
+            may_exclude,
+            group,
+            functions,
+            parts,
+            panels,
+            scores,
+            admitted,
+            weights,
+            values,
+            of_rows,
+            epilogue,
+            set,
+        })
     }
 
     fn dtype_of_score(&self, v: ValueId) -> DType {
@@ -181,8 +212,11 @@ struct TaskLayout {
     sums: Vec<usize>,
     /// By value that rows give to the epilogue, over the rows.
     of_rows: Vec<(ValueId, usize)>,
-    /// The same spread over a block of the epilogue.
+    /// The same spread over a block of the epilogue, and before them the factor of the products.
     broadcast: Vec<usize>,
+    factor: usize,
+    /// The factor, or 1 where the weights were multiplied by it, over the rows.
+    of_products: usize,
     bytes: usize,
 }
 
@@ -234,6 +268,8 @@ impl TaskLayout {
         }
         let block = BLOCK.max(e.columns);
         layout.broadcast = parts.broadcast.iter().map(|_| take(block * 8)).collect();
+        layout.factor = take(block * 4);
+        layout.of_products = take(rows * 4);
         layout.bytes = bytes;
         layout
     }
@@ -282,15 +318,42 @@ pub(crate) fn run_stream(exec: &StreamExec, bindings: &Bindings<'_>) -> Option<C
         layout: TaskLayout::new(exec, &e),
         panels,
         scores: launch(&exec.scores, [batch, rows, keys], steps(e.tile_keys)),
+        admitted: exec.admitted.as_ref().and_then(|a| launch(a, [batch, rows, keys], steps(e.tile_keys))),
         weights: exec.weights.as_ref().and_then(|w| launch(w, [batch, rows, keys], steps(e.tile_keys))),
         values: PanelPlace::new(&exec.values, bindings, &mut buffers(), (batch, &parts.columns), &sizes),
+        finite: (0..e.batch * e.keys.div_ceil(e.tile_keys)).map(|_| AtomicU8::new(UNKNOWN)).collect(),
         of_rows: launch(&exec.of_rows, [batch, &[], rows], Steps { outer: 1, rows: 1, a: 1, b: e.tile_rows }),
         epilogue: launch(&exec.epilogue, [batch, rows, &parts.columns], steps(e.columns)),
     };
     run.run_tasks();
-    let Run { panels, scores, weights, values, of_rows, epilogue, .. } = run;
+    let Run { panels, scores, admitted, weights, values, of_rows, epilogue, .. } = run;
     let of_panels = panels.into_iter().chain(values).map(|p| p.launch);
-    first_fault(of_panels.chain([scores, weights, of_rows, epilogue].into_iter().flatten()))
+    first_fault(of_panels.chain([scores, admitted, weights, of_rows, epilogue].into_iter().flatten()))
+}
+
+/// What masks say of a tile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Seen {
+    /// It is excluded as a whole: all its weights are 0 and its scores change no greatest value. Then it adds nothing, unless
+    /// a value is infinite or NaN, of which the product with 0 is NaN.
+    Nothing,
+    /// Neither is known.
+    Some,
+    /// It is admitted as a whole.
+    All,
+}
+
+/// Whether the values of a block are finite, as far as someone has looked.
+const UNKNOWN: u8 = 0;
+const FINITE: u8 = 1;
+const NOT_FINITE: u8 = 2;
+
+static TILES: AtomicU64 = AtomicU64::new(0);
+
+/// How many tiles streamed contractions have computed in this process.
+#[doc(hidden)]
+pub fn count_tiles() -> u64 {
+    TILES.load(Ordering::Relaxed)
 }
 
 /// One launch. What there is nothing of, because an axis is empty, is `None`.
@@ -300,8 +363,11 @@ struct Run<'a> {
     layout: TaskLayout,
     panels: Vec<PanelPlace<'a>>,
     scores: Option<Launch<'a>>,
+    admitted: Option<Launch<'a>>,
     weights: Option<Launch<'a>>,
     values: Option<PanelPlace<'a>>,
+    /// By batch position and block of streamed positions.
+    finite: Vec<AtomicU8>,
     of_rows: Option<Launch<'a>>,
     epilogue: Option<Launch<'a>>,
 }
@@ -311,6 +377,7 @@ struct Thread<'r> {
     memory: *mut u8,
     panels: Vec<Worker<'r>>,
     scores: Option<Worker<'r>>,
+    admitted: Option<Worker<'r>>,
     weights: Option<Worker<'r>>,
     values: Option<Worker<'r>>,
     of_rows: Option<Worker<'r>>,
@@ -372,6 +439,7 @@ impl Run<'_> {
             memory: scratch.reserve(self.layout.bytes),
             panels: self.panels.iter().map(|p| Worker::new(&p.launch, false)).collect(),
             scores: worker(&self.scores),
+            admitted: worker(&self.admitted),
             weights: worker(&self.weights),
             values: self.values.as_ref().map(|p| Worker::new(&p.launch, false)),
             of_rows: worker(&self.of_rows),
@@ -385,26 +453,57 @@ impl Run<'_> {
             let rows = e.tile_rows.min(e.rows - row);
             self.run_task(&mut thread, Place { c: task / down, row, rows, key: 0, keys: 0 });
         }
-        let Thread { panels, scores, weights, values, of_rows, epilogue, .. } = thread;
-        let others = [scores, weights, values, of_rows, epilogue];
+        let Thread { panels, scores, admitted, weights, values, of_rows, epilogue, .. } = thread;
+        let others = [scores, admitted, weights, values, of_rows, epilogue];
         panels.into_iter().chain(others.into_iter().flatten()).for_each(Worker::finish);
         MEMORY.with_borrow_mut(|all| all.push(scratch));
     }
 
     /// All products of a block of rows.
     fn run_task(&self, thread: &mut Thread<'_>, task: Place) {
-        let (e, layout) = (&self.e, &self.layout);
+        let layout = &self.layout;
         // SAFETY: the arrays are the task's own.
         unsafe {
             let lowest = layout.maxima.iter().chain([&layout.greatest]);
             lowest.for_each(|at| thread.row_array(*at, task.rows).fill(f32::NEG_INFINITY));
             layout.sums.iter().for_each(|at| thread.row_array(*at, task.rows).fill(0.0));
         }
+        self.run_tiles(thread, task, false);
+        self.finish_rows(thread, task);
+        if self.has_lost_products(thread, task) {
+            self.run_tiles(thread, task, true);
+            // SAFETY: the array is the task's own.
+            unsafe { thread.row_array(layout.of_products, task.rows).fill(1.0) };
+        }
+        self.finish_products(thread, task);
+    }
+
+    /// Goes through the streamed positions. `whole` says that the statistics of the rows are complete, and that the weights are
+    /// to be multiplied by the factor of their row.
+    fn run_tiles(&self, thread: &mut Thread<'_>, task: Place, whole: bool) {
+        let (e, layout) = (&self.e, &self.layout);
+        // No weight is 0 times a factor that is infinite or NaN.
+        // SAFETY: the array is the task's own.
+        let factors = unsafe { thread.row_array(layout.of_products, task.rows) };
+        let may_pass = !whole || factors.iter().all(|f| f.is_finite());
         let mut first = true;
         for key in (0..e.keys).step_by(e.tile_keys) {
             let place = Place { key, keys: e.tile_keys.min(e.keys - key), ..task };
-            self.make_scores(thread, place);
-            self.take_along(thread, place, first);
+            let seen = self.find_seen(place);
+            if seen == Seen::Nothing && may_pass && self.has_finite_values(thread, place) {
+                continue;
+            }
+            TILES.fetch_add(1, Ordering::Relaxed);
+            self.make_scores(thread, place, seen == Seen::All);
+            self.exponentiate(thread, place);
+            self.make_weights(thread, place);
+            if whole {
+                let tile = self.rows_at(thread, self.source(self.exec.parts.left.0), place);
+                // SAFETY: tile and array are the task's own.
+                unsafe { online::scale_rows(self.exec.set, tile, factors) };
+            } else {
+                self.take_along(thread, place, first);
+            }
             self.add_products(thread, place, first);
             first = false;
         }
@@ -412,19 +511,104 @@ impl Run<'_> {
             // SAFETY: the products are the task's own.
             unsafe { thread.row_array(layout.sum, task.rows * e.columns).fill(0.0) };
         }
-        self.finish_task(thread, task);
     }
 
-    /// The tiles of a block.
-    fn make_scores(&self, thread: &mut Thread<'_>, place: Place) {
+    /// Whether the products have to be made again of weights that are multiplied by the factor of their row: those of weights
+    /// without it may have overflowed, or lost what the factor would have brought back.
+    fn has_lost_products(&self, thread: &mut Thread<'_>, task: Place) -> bool {
+        if self.exec.parts.factor.is_none() || self.of_rows.is_none() {
+            return false;
+        }
+        let columns = self.e.columns;
+        let sum = Rows { data: thread.at(self.layout.sum), stride: columns, rows: task.rows, len: columns };
+        // SAFETY: the products and the array are the task's own.
+        unsafe {
+            let factors = thread.row_array(self.layout.of_products, task.rows);
+            let usual = factors.iter().all(|f| f.abs() < GREATEST_FACTOR);
+            !usual || !online::is_finite(self.exec.set, sum)
+        }
+    }
+
+    /// What masks say of a tile as a whole.
+    fn find_seen(&self, place: Place) -> Seen {
+        let parts = &self.exec.parts;
+        let Some(scores) = self.scores.as_ref().filter(|_| self.exec.may_exclude) else { return Seen::Some };
+        let block = Block { c: place.c, a: place.row, a_len: place.rows, b: place.key, b_len: place.keys };
+        let known = find_known(scores, &block, &[]);
+        // A fault of an element is reported, whether or not it is seen.
+        let faults = self.exec.scores.stages.iter().flat_map(|s| &s.faults);
+        let is_safe = |v: &ValueId| match &self.exec.scores.group.value(*v).op {
+            BodyOp::Map { function: MapFn::Op(_), args } => {
+                args.get(1).is_some_and(|d| known[d.index()].is_nonzero_integer())
+            }
+            _ => false,
+        };
+        if !faults.into_iter().all(is_safe) {
+            return Seen::Some;
+        }
+        let decided = |(c, wanted): &(ValueId, bool)| known[c.index()].is_truth(*wanted);
+        if parts.admitted.as_ref().is_some_and(|a| a.when.iter().all(decided)) {
+            return Seen::All;
+        }
+        let tile = |k: usize| known[parts.tiles[k].index()];
+        let lowest = |k: usize| tile(k).is(f64::NEG_INFINITY);
+        if !parts.exponent.is_none_or(lowest) || !parts.maxima.iter().all(|m| lowest(m.tile)) {
+            return Seen::Some;
+        }
+        let mut of_weights = Vec::new();
+        if let (Some(launch), Some(weights)) = (&self.weights, &parts.weights) {
+            let zero = Known::Exactly(Value::F32(0.0));
+            let mut given: Vec<(ValueId, Known)> = weights.exponential.iter().map(|v| (*v, zero)).collect();
+            given.extend(weights.tiles.iter().map(|(v, k)| (*v, tile(*k))));
+            of_weights = find_known(launch, &block, &given);
+        }
+        let nothing = |source: &Source| match source {
+            Source::Exponential => true,
+            Source::Tile(k) => tile(*k).is(0.0),
+            Source::Weight(v) => of_weights.get(v.index()).is_some_and(|known| known.is(0.0)),
+        };
+        let excluded = nothing(&parts.left.0) && parts.sums.iter().all(|s| nothing(&s.source));
+        if excluded { Seen::Nothing } else { Seen::Some }
+    }
+
+    /// Whether the values at the streamed positions of a tile are finite. Who asks first looks.
+    fn has_finite_values(&self, thread: &mut Thread<'_>, place: Place) -> bool {
+        let e = &self.e;
+        let Some(values) = &self.values else { return true };
+        let known = &self.finite[place.c * e.keys.div_ceil(e.tile_keys) + place.key / e.tile_keys];
+        match known.load(Ordering::Relaxed) {
+            FINITE => return true,
+            NOT_FINITE => return false,
+            _ => {}
+        }
+        let operand =
+            self.panel(thread, self.panels.len(), values, place.c, (0, e.columns), (place.key, place.keys));
+        let (side, depth) = (operand.side.unsigned_abs(), operand.depth.unsigned_abs());
+        let (stride, rows, len, step) = if depth < side {
+            (side, e.columns, place.keys, depth)
+        } else {
+            (depth, place.keys, e.columns, side)
+        };
+        // What lies further apart is taken as it comes.
+        let finite = step <= 1 && {
+            let len = if step == 0 { 1 } else { len };
+            let tile = Rows { data: operand.data.cast_mut().cast(), stride, rows, len };
+            // SAFETY: the operand has that many f32 elements, which nobody writes.
+            unsafe { online::is_finite(self.exec.set, tile) }
+        };
+        known.store(if finite { FINITE } else { NOT_FINITE }, Ordering::Relaxed);
+        finite
+    }
+
+    /// The tiles of a block, which masks may admit as a whole.
+    fn make_scores(&self, thread: &mut Thread<'_>, place: Place, admitted: bool) {
         let (e, layout) = (&self.e, &self.layout);
         let products = &self.exec.parts.scores.products;
         for k in (0..e.depth.max(1)).step_by(e.tile_depth) {
             let depth = e.tile_depth.min(e.depth - k.min(e.depth));
             let mut operands = Vec::with_capacity(self.panels.len());
             for (i, panel) in self.panels.iter().enumerate() {
-                let side =
-                    if panel.exec.is_left { (place.row, place.rows) } else { (place.key, place.keys) };
+                let side = if panel.exec.is_left { (place.row, place.rows) } else { (place.key, place.keys) };
                 operands.push(self.panel(thread, i, panel, place.c, side, (k, depth)));
             }
             for (p, at) in products.iter().zip(&layout.products) {
@@ -437,21 +621,44 @@ impl Run<'_> {
                 }
             }
         }
-        let Some(mut worker) = thread.scores.take() else { return };
+        let parts = &self.exec.parts;
+        let admitted = parts.admitted.as_ref().zip(self.exec.admitted.as_ref()).filter(|_| admitted);
+        let place_of = match admitted {
+            Some(_) => &mut thread.admitted,
+            None => &mut thread.scores,
+        };
+        let Some(mut worker) = place_of.take() else { return };
+        let exec = admitted.map_or(&self.exec.scores, |(_, exec)| exec);
+        // The products and the tiles, by their values in the group.
+        let own = |v: ValueId| match admitted {
+            Some((a, _)) => a.products.iter().find(|(_, p)| *p == v).map(|(own, _)| *own),
+            None => Some(v),
+        };
+        let tiles: Vec<(ValueId, usize)> = match admitted {
+            Some((a, _)) => a.tiles.clone(),
+            None => parts.tiles.iter().copied().enumerate().map(|(k, v)| (v, k)).collect(),
+        };
         let step = (BLOCK / place.keys).max(1).min(worker.launch.steps.a);
         for row in (0..place.rows).step_by(step) {
             let rows = step.min(place.rows - row);
-            let block = Block { c: place.c, a: place.row + row, a_len: rows, b: place.key, b_len: place.keys };
+            let block =
+                Block { c: place.c, a: place.row + row, a_len: rows, b: place.key, b_len: place.keys };
             let at = |offset: usize, size: usize| thread.at::<u8>(offset + row * place.keys * size);
             for (p, offset) in products.iter().zip(&layout.products) {
-                worker.give_tile(p.value, at(*offset, p.dtype.size()), place.keys);
+                if let Some(v) = own(p.value) {
+                    worker.give_tile(v, at(*offset, p.dtype.size()), place.keys);
+                }
             }
-            for (v, offset) in self.exec.parts.tiles.iter().zip(&layout.tiles) {
-                worker.give_row_buffer(*v, at(*offset, self.exec.dtype_of_score(*v).size()));
+            for &(v, k) in &tiles {
+                let size = self.exec.dtype_of_score(parts.tiles[k]).size();
+                worker.give_row_buffer(v, at(layout.tiles[k], size));
             }
-            run_stages(&mut worker, &self.exec.scores, &block);
+            run_stages(&mut worker, exec, &block);
         }
-        thread.scores = Some(worker);
+        match admitted {
+            Some(_) => thread.admitted = Some(worker),
+            None => thread.scores = Some(worker),
+        }
     }
 
     /// A source of products at these positions: where it lies, or its panel.
@@ -493,8 +700,8 @@ impl Run<'_> {
         }
     }
 
-    /// Greatest values and sums of a block, and its weights.
-    fn take_along(&self, thread: &mut Thread<'_>, place: Place, first: bool) {
+    /// The greatest values of a block, and its exponentials.
+    fn exponentiate(&self, thread: &mut Thread<'_>, place: Place) {
         let (layout, parts, set) = (&self.layout, &self.exec.parts, self.exec.set);
         let n = place.rows;
         for (m, at) in parts.maxima.iter().zip(&layout.maxima) {
@@ -521,6 +728,11 @@ impl Run<'_> {
                 online::advance(set, &mut advance);
             }
         }
+    }
+
+    /// The weights of a block, where they are more than exponentials.
+    fn make_weights(&self, thread: &mut Thread<'_>, place: Place) {
+        let (layout, parts, n) = (&self.layout, &self.exec.parts, place.rows);
         if let (Some(exec), Some(weights), Some(mut worker)) =
             (&self.exec.weights, &parts.weights, thread.weights.take())
         {
@@ -544,6 +756,12 @@ impl Run<'_> {
             }
             thread.weights = Some(worker);
         }
+    }
+
+    /// Adds the sums of a block to those before, which are scaled.
+    fn take_along(&self, thread: &mut Thread<'_>, place: Place, first: bool) {
+        let (layout, parts, set) = (&self.layout, &self.exec.parts, self.exec.set);
+        let n = place.rows;
         // SAFETY: the arrays are the task's own and differ from one another.
         unsafe {
             let (factors, of_tile) =
@@ -591,8 +809,8 @@ impl Run<'_> {
         unsafe { multiply::multiply(DType::F32, shape, left, right, thread.at(self.layout.sum)) };
     }
 
-    /// What is made of statistics and products, and stored.
-    fn finish_task(&self, thread: &mut Thread<'_>, task: Place) {
+    /// What is made of statistics, and stored.
+    fn finish_rows(&self, thread: &mut Thread<'_>, task: Place) {
         let (layout, parts, n) = (&self.layout, &self.exec.parts, task.rows);
         if let Some(mut worker) = thread.of_rows.take() {
             // SAFETY: the arrays are the task's own and differ from one another.
@@ -620,6 +838,23 @@ impl Run<'_> {
             run_stages(&mut worker, &self.exec.of_rows, &block);
             thread.of_rows = Some(worker);
         }
+        if let Some((_, factor)) = parts.factor {
+            let from = self.of_row(factor);
+            // SAFETY: both arrays have an element for each row, and differ.
+            unsafe {
+                std::ptr::copy_nonoverlapping::<f32>(thread.at(from), thread.at(layout.of_products), n)
+            };
+        }
+    }
+
+    /// Where a value of rows lies.
+    fn of_row(&self, v: ValueId) -> usize {
+        self.layout.of_rows.iter().find(|(u, _)| *u == v).map_or(0, |(_, at)| *at)
+    }
+
+    /// What is made of products, and stored.
+    fn finish_products(&self, thread: &mut Thread<'_>, task: Place) {
+        let (layout, parts, n) = (&self.layout, &self.exec.parts, task.rows);
         let Some(mut worker) = thread.epilogue.take() else { return };
         let columns = self.e.columns;
         let step = (BLOCK / columns).max(1).min(worker.launch.steps.a);
@@ -627,9 +862,12 @@ impl Run<'_> {
             let rows = step.min(n - row);
             let block = Block { c: task.c, a: task.row + row, a_len: rows, b: 0, b_len: columns };
             worker.give_tile(parts.product, thread.at(layout.sum + row * columns * 4), columns);
-            for (&(v, of_row), &to) in parts.broadcast.iter().zip(&layout.broadcast) {
+            let factor = parts.factor.map(|(v, _)| (v, 4, layout.of_products, layout.factor));
+            let others = parts.broadcast.iter().zip(&layout.broadcast).map(|(&(v, of_row), &to)| {
                 let size = self.exec.of_rows.group.value(of_row).dtype.compute().size();
-                let from = layout.of_rows.iter().find(|(u, _)| *u == of_row).map_or(0, |(_, at)| *at);
+                (v, size, self.of_row(of_row), to)
+            });
+            for (v, size, from, to) in factor.into_iter().chain(others) {
                 // SAFETY: the array has an element for each row, the tile room for the block.
                 unsafe {
                     super::super::access::expand(
