@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Lock(LockArguments),
     /// Writes a page of HTML with graphs, decisions, generated code and rooflines
     Report(ReportArguments),
+    /// Compiles all kernels for GPUs and keeps the machine code where programs look for it
+    Warm(WarmArguments),
     /// Formats the insides of `fuse! { .. }` blocks, which rustfmt leaves alone
     Fmt(FormatArguments),
     /// Says what this machine has that kernels can use, and what to do about what it lacks
@@ -82,6 +84,9 @@ pub(crate) struct EmitKind {
     /// The kernels for GPUs before they are printed as CUDA C++
     #[arg(long)]
     pub(crate) kernel_ir: bool,
+    /// PTX of an architecture, e.g. `sm_90`; needs NVRTC
+    #[arg(long, value_name = "ARCHITECTURE")]
+    pub(crate) ptx: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -106,6 +111,18 @@ pub(crate) struct ReportArguments {
     /// The file, in place of `report.html` in this command's target folder
     #[arg(short, long, value_name = "PATH")]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cargo: CargoArguments,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WarmArguments {
+    /// The kernel: `name`, `name::<f16>` or `crate::name`; all if none is named
+    #[arg(value_name = "KERNEL")]
+    pub(crate) kernel: Option<String>,
+    /// The architecture, e.g. `sm_90`; of the GPUs that are here if none is named
+    #[arg(long, value_name = "ARCHITECTURE")]
+    pub(crate) arch: Vec<String>,
     #[command(flatten)]
     pub(crate) cargo: CargoArguments,
 }
@@ -326,7 +343,10 @@ mod tests {
         };
         assert!(say("cargo-fuse explain --assume M").contains("an axis and its extent are written `M=4096`"));
         assert!(say("cargo-fuse explain --assume M=x").contains("`x` is no extent: a whole number"));
-        assert!(say("cargo-fuse emit k").contains("<--cuda|--rust|--graph|--plan|--kernel-ir>"));
+        assert!(
+            say("cargo-fuse emit k")
+                .contains("<--cuda|--rust|--graph|--plan|--kernel-ir|--ptx <ARCHITECTURE>>")
+        );
         assert!(say("cargo-fuse emit k --cuda --rust").contains("cannot be used with"));
     }
 }

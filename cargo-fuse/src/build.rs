@@ -46,7 +46,7 @@ pub(crate) fn try_crate(arguments: &CargoArguments) -> Result<Build, Failure> {
     let workspace_root = path("workspace_root")?;
     let target = match &arguments.target_dir {
         Some(folder) => folder.join("fuse"),
-        None => path("target_directory")?.join("fuse"),
+        None => choose_target(&path("target_directory")?, &workspace_root),
     };
     let folder = PlanFolder::create(&target)?;
     let (mut packages, failure) = run_check(arguments, &target, &folder.0)?;
@@ -54,6 +54,21 @@ pub(crate) fn try_crate(arguments: &CargoArguments) -> Result<Build, Failure> {
     packages.extend(packages_of(&metadata).into_iter().map(|package| package.folder));
     let kernels = read_records(&folder.0, &packages)?;
     Ok(Build { workspace_root, target_directory: target, kernels, failure })
+}
+
+/// This command's folder in the target folder. Where that serves several workspaces each has its own: to cargo a package at
+/// the root of a workspace is the same wherever that lies, so that it would take what it compiled of one checkout for
+/// another's, and what has no block is not compiled again for a variable.
+fn choose_target(folder: &Path, workspace_root: &Path) -> PathBuf {
+    let folder = folder.join("fuse");
+    if folder.starts_with(workspace_root) {
+        return folder;
+    }
+    let bytes = workspace_root.as_os_str().as_encoded_bytes().iter();
+    // FNV-1a: the same in every build, unlike the standard library's.
+    let hash = bytes
+        .fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    folder.join(format!("{hash:016x}"))
 }
 
 /// The program that calls this one, or the one on the path.
@@ -206,8 +221,18 @@ fn check_version(record: &Value) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::check_version;
+    use super::{check_version, choose_target};
     use serde_json::json;
+    use std::path::Path;
+
+    #[test]
+    fn workspaces_that_share_a_target_folder_do_not_share_what_is_compiled() {
+        let choose = |folder, root| choose_target(Path::new(folder), Path::new(root));
+        assert_eq!(choose("/a/target", "/a"), Path::new("/a/target/fuse"));
+        let (a, b) = (choose("/shared", "/a"), choose("/shared", "/b"));
+        assert!(a.starts_with("/shared/fuse") && b.starts_with("/shared/fuse") && a != b, "{a:?} {b:?}");
+        assert_eq!(choose("/shared", "/a"), a);
+    }
 
     #[test]
     fn records_of_another_version_are_refused_with_both_versions() {

@@ -39,6 +39,9 @@ fn describe(survey: &Survey, rustfmt: Option<&str>) -> (String, usize) {
             .push("         FUSE_ISA asks for less than there is; unset it for the fastest loops".to_owned());
     }
 
+    if let Ok((major, minor)) = &survey.driver {
+        lines.push(format!("driver   for CUDA {major}.{minor}"));
+    }
     match &survey.gpus {
         Ok(gpus) if gpus.is_empty() => {
             lines.push(
@@ -120,6 +123,7 @@ mod tests {
             instruction_sets: vec!["avx2".into(), "baseline".into()],
             instruction_set: "avx2".into(),
             threads: 8,
+            driver: Ok((12, 8)),
             gpus: Ok(vec![Ok(Gpu {
                 name: "NVIDIA H200".into(),
                 architecture: "sm_90".into(),
@@ -134,6 +138,7 @@ mod tests {
     fn what_is_there_is_listed() {
         let expected = "\
 cpu      avx2 of avx2, baseline; 8 threads
+driver   for CUDA 12.8
 gpu      0: NVIDIA H200, sm_90, 227.0 KiB of shared memory a block
 nvrtc    12.8, for sm_80, sm_90
 cache    /home/a/.cache/fuse-kernels: 3 compiled kernels, 39.1 KiB
@@ -146,6 +151,7 @@ rustfmt  rustfmt 1.9.0
     fn what_is_not_there_says_how_to_get_it_and_is_no_error() {
         let survey = Survey {
             instruction_set: "baseline".into(),
+            driver: Err(CudaUnavailable::NoDriver),
             gpus: Err(CudaUnavailable::NoDriver),
             compiler: Err(CudaUnavailable::NoCompiler),
             cache: Err(

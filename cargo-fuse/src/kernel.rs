@@ -104,7 +104,12 @@ pub(crate) fn select_kernels(kernels: Vec<Kernel>, name: Option<&str>) -> Result
         "there are none in what was compiled; those of tests and examples are compiled with --all-targets"
             .to_owned()
     } else {
-        let names: Vec<String> = kernels.iter().map(|kernel| format!("`{}`", kernel.name())).collect();
+        let mut names: Vec<String> = Vec::new();
+        for name in kernels.iter().map(|kernel| format!("`{}`", kernel.name())) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         format!("there are {}", names.join(", "))
     };
     let Some(name) = name else {

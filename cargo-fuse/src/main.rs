@@ -5,7 +5,7 @@
 //! build, and no source is parsed.
 //!
 //! ```text
-//! arguments ──▶ build: cargo check, records ──▶ kernel: selected, planned again where asked ──▶ explain, emit, lock, report
+//! arguments ──▶ build: cargo check, records ──▶ kernel: selected, planned again where asked ──▶ explain, emit, lock, report, warm
 //! ```
 
 mod arguments;
@@ -31,6 +31,8 @@ mod emit;
 mod lock;
 
 mod report;
+
+mod warm;
 
 mod format;
 
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::Emit(arguments) => emit::run(&arguments),
         Command::Lock(arguments) => lock::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Warm(arguments) => warm::run(&arguments),
         Command::Fmt(arguments) => format::run(&arguments),
         Command::Doctor => doctor::run(),
     };

@@ -2,6 +2,7 @@
 //!
 //! The page is a document of XML too, so that a test can read it.
 
+mod counters;
 mod dataflow;
 mod roofline;
 mod svg;
@@ -9,7 +10,7 @@ mod svg;
 use crate::arguments::ReportArguments;
 use crate::build::{Build, check_crate};
 use crate::edges::{Edge, list_edges};
-use crate::emit::format_rust;
+use crate::emit::{format_rust, list_variants};
 use crate::excerpt::Style;
 use crate::explain::{describe_decision, name_sides};
 use crate::failure::{Failure, Outcome};
@@ -120,6 +121,8 @@ fn print_kernel(number: usize, kernel: &Kernel, sources: &mut Sources) -> String
     text += &print_decisions(number, kernel, &edges, sources);
     text += "<h3>Roofline</h3>\n";
     text += &roofline::print(kernel);
+    text += "<h3>Simulated on a GPU</h3>\n";
+    text += &counters::print(kernel);
     text += "<h3>Written and generated</h3>\n";
     text += &print_texts(number, kernel, sources);
     text + "</section>\n"
@@ -157,17 +160,10 @@ fn print_decisions(number: usize, kernel: &Kernel, edges: &[Edge], sources: &mut
 /// The kernel as it is written, and what is generated of it, side by side.
 fn print_texts(number: usize, kernel: &Kernel, sources: &mut Sources) -> String {
     let Texts { graph, plan, rust, gpu } = kernel.texts();
-    let each = |text: fn(&fuse_compiler::record::GpuText) -> &str| {
-        let part = |gpu: &fuse_compiler::record::GpuText| {
-            let (launch, step, variant) = (gpu.launch + 1, gpu.step + 1, gpu.variant + 1);
-            format!("// launch {launch}, step {step}, variant {variant}\n{}\n", text(gpu))
-        };
-        gpu.iter().map(part).collect::<String>()
-    };
     let generated = [
         ("Rust", format_rust(&rust)),
-        ("CUDA C++", each(|gpu| &gpu.cuda)),
-        ("kernel IR", each(|gpu| &gpu.kernel_ir)),
+        ("CUDA C++", list_variants(&gpu, |gpu| &gpu.cuda)),
+        ("kernel IR", list_variants(&gpu, |gpu| &gpu.kernel_ir)),
         ("graph", graph),
         ("plan", plan),
     ];

@@ -2,6 +2,8 @@
 //!
 //! The crates share a target folder, which is kept between runs, so that what they depend on is built once.
 
+#![allow(clippy::print_stdout, reason = "a test that skips says so")]
+
 #[path = "commands/crates.rs"]
 mod crates;
 
@@ -17,5 +19,9 @@ mod format;
 mod lints;
 #[path = "commands/lock.rs"]
 mod lock;
+#[path = "commands/readme.rs"]
+mod readme;
 #[path = "commands/report.rs"]
 mod report;
+#[path = "commands/warm.rs"]
+mod warm;

@@ -12,6 +12,7 @@
 //! launch.rs               a call's launches: arguments, variant, geometry
 //! graph.rs                calls that were captured, launched as one
 //! survey.rs               what there is
+//! ahead.rs                texts compiled for a GPU that need not be there
 //! ```
 //!
 //! A [`Stream`](stream::Stream) orders everything that touches the memory of its tensors: kernels, copies, frees. So a call returns when
@@ -51,6 +52,8 @@ mod graph;
 
 mod survey;
 
+mod ahead;
+
 #[cfg(not(feature = "cuda"))]
 use absent::{Compiler, Driver};
 #[cfg(feature = "cuda")]
@@ -58,10 +61,11 @@ use compiler::Compiler;
 #[cfg(feature = "cuda")]
 use driver::Driver;
 
+pub use ahead::{Precompile, PrecompileError, Precompiled, Precompiler};
 pub(crate) use graph::{Capture, CapturedGraph};
 pub(crate) use launch::run;
 pub(crate) use memory::DeviceBlock;
 pub(crate) use module::CudaKernels;
 pub(crate) use stream::{StreamRef, count_devices, open_device};
-pub(crate) use survey::{find_cache, find_compiler, find_gpus};
+pub(crate) use survey::{find_cache, find_compiler, find_driver, find_gpus};
 pub use unavailable::CudaUnavailable;

@@ -1,7 +1,7 @@
 //! What this machine has that kernels can use, and what is missing: for `cargo fuse doctor` and for reports of faults.
 
 use crate::cpu::InstructionSet;
-use crate::cuda::{CudaUnavailable, find_cache, find_compiler, find_gpus};
+use crate::cuda::{CudaUnavailable, find_cache, find_compiler, find_driver, find_gpus};
 use std::path::PathBuf;
 
 /// What was found. Nothing is changed by looking, except that the folder of compiled kernels is made.
@@ -13,7 +13,9 @@ pub struct Survey {
     pub instruction_set: String,
     /// Threads of the pool that runs kernels on the CPU.
     pub threads: usize,
-    /// The GPUs that NVIDIA's driver finds, by number; or why there is no driver. Each that can be used is described.
+    /// The version of CUDA for which NVIDIA's driver is, major and minor; or why there is no driver.
+    pub driver: Result<(i32, i32), CudaUnavailable>,
+    /// The GPUs that the driver finds, by number; or why there is no driver. Each that can be used is described.
     pub gpus: Result<Vec<Result<Gpu, CudaUnavailable>>, CudaUnavailable>,
     /// NVRTC, or why there is none.
     pub compiler: Result<Compiler, CudaUnavailable>,
@@ -59,6 +61,7 @@ impl Survey {
             instruction_sets: InstructionSet::available().iter().map(ToString::to_string).collect(),
             instruction_set: InstructionSet::current().to_string(),
             threads: rayon::current_num_threads(),
+            driver: find_driver(),
             gpus: find_gpus(),
             compiler: find_compiler(),
             cache: find_cache(),
@@ -77,6 +80,7 @@ mod tests {
         assert!(survey.instruction_sets.contains(&survey.instruction_set), "{survey:?}");
         assert_eq!(survey.instruction_sets.last().map(String::as_str), Some("baseline"));
         assert!(survey.threads > 0);
+        assert_eq!(survey.driver.as_ref().err(), survey.gpus.as_ref().err());
         let found = survey.gpus.as_ref().map_or(0, Vec::len);
         assert_eq!(found, Device::cuda_count());
         let first = survey.gpus.map(|gpus| gpus.into_iter().next());

@@ -107,3 +107,18 @@ fn every_target_has_its_roofline_and_one_is_shown() {
     // 8 MiB read and 8 MiB written: what `exp` moves.
     assert!(page.contains("<td>g0</td><td>8.0 MiB</td>"), "{page}");
 }
+
+#[test]
+fn the_simulator_counts_what_a_call_moves() {
+    let page = print_page(&kernels(), &mut Sources::default());
+    // Two arrays of 1024 numbers are read and one is written, in sectors of 8 numbers, by 32 warps or fewer.
+    let row =
+        page.split("<p>A call of N = 1024 with contiguous tensors.").nth(1).expect("the kernel of one axis");
+    let row =
+        row.split("<tr><td>1</td>").nth(1).and_then(|rest| rest.split("</tr>").next()).expect("its launch");
+    let cells: Vec<&str> = row.split("</td><td>").collect();
+    assert_eq!(cells[3..7], ["384", "384", "0", "0"], "{row}");
+    assert!(!page.contains("is not simulated") && !page.contains("finds a fault"));
+    // Two axes of 128.
+    assert!(page.contains("<p>A call of M = 128, N = 128 with contiguous tensors."));
+}

@@ -53,8 +53,17 @@ impl Crate {
 
     /// Runs `cargo fuse` with arguments that blanks separate.
     pub(crate) fn fuse(&self, line: &str) -> Ran {
+        self.fuse_with(line, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub(crate) fn fuse_with(&self, line: &str, variables: &[(&str, &Path)]) -> Ran {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-fuse"));
-        command.arg("fuse").args(line.split_whitespace());
+        command.arg("fuse").args(line.split_whitespace()).envs(variables.iter().copied());
+        // A folder that is not named would be one for each crate.
+        if ["explain", "emit", "lock", "report", "warm"].iter().any(|builds| line.starts_with(builds)) {
+            command.arg("--target-dir").arg(target());
+        }
         self.run(command, &target())
     }
 

@@ -39,24 +39,47 @@ fn the_page_shows_what_is_written_and_what_is_generated() {
         println!("skipped: no Chromium to open the page in");
         return;
     };
-    let decision =
-        page.split("data-decision=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("an edge");
-    let output = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-background-networking",
-            "--disable-sync",
-        ])
-        .arg(format!("--user-data-dir={}", demo.root().join("browser").display()))
-        .arg("--dump-dom")
-        .arg(format!("file://{}#{decision}", path.display()))
-        .output()
-        .expect("the browser runs");
-    let dom = String::from_utf8_lossy(&output.stdout);
-    // The link opens the decision and marks its edge.
-    assert!(dom.contains(&format!("id=\"{decision}\" open=\"\"")), "{dom}");
-    assert!(dom.contains("chosen\""), "{dom}");
-    assert_eq!(dom.matches("class=\"edge").count(), page.matches("class=\"edge").count());
+    // What the page is after its scripts have run.
+    let open = |name: &str, fragment: &str| {
+        let output = Command::new(browser)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
+            .args(["--disable-sync", "--dump-dom"])
+            .arg(format!("--user-data-dir={}", demo.root().join("browser").display()))
+            .arg(format!("file://{}{fragment}", demo.root().join(name).display()))
+            .output()
+            .expect("the browser runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let start = page.find("class=\"edge refused\"").expect("an edge that is refused");
+    let decision = page[start..].split("data-decision=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let decision = decision.expect("its decision");
+    let opened = format!("id=\"{decision}\" open=\"\"");
+    let edges = |text: &str| text.matches("class=\"edge").count();
+
+    let untouched = open("page.html", "");
+    assert_eq!(edges(&untouched), edges(&page));
+    assert!(!untouched.contains(" open=\"\"") && !untouched.contains(" chosen\""), "{untouched}");
+
+    // A link opens the decision and marks its edge.
+    let linked = open("page.html", &format!("#{decision}"));
+    assert!(linked.contains(&opened) && linked.contains("class=\"edge refused chosen\""), "{linked}");
+
+    // So do the key that one presses on the edge, and a click; another target shows its roofline.
+    for event in [
+        "new KeyboardEvent('keydown', { key: 'Enter', bubbles: true })",
+        "new MouseEvent('click', { bubbles: true })",
+    ] {
+        let script = format!(
+            "<script>const edge = document.querySelector('.edge.refused'); edge.focus(); \
+             document.title = String(document.activeElement === edge); edge.dispatchEvent({event}); \
+             const select = document.querySelector('select'); select.value = 'sm_80'; \
+             select.dispatchEvent(new Event('change'));</script></body>"
+        );
+        demo.write("used.html", &page.replace("</body>", &script));
+        let used = open("used.html", "");
+        assert!(used.contains("<title>true</title>"), "the edge takes no focus: {used}");
+        assert!(used.contains(&opened) && used.contains("class=\"edge refused chosen\""), "{event}: {used}");
+        assert!(used.contains("data-target=\"sm_90\" hidden=\"\""), "{used}");
+        assert!(used.contains("data-target=\"sm_80\">"), "{used}");
+    }
 }

@@ -84,7 +84,7 @@ fn prefetch(line: *const u8) {
     let _ = line;
 }
 
-/// Asks for the lines of an array into the first cache, [`AHEAD`] bytes before a loop that goes through memory in order
+/// Asks for the lines of an array into the first cache, `AHEAD` bytes before a loop that goes through memory in order
 /// comes to them. That may be past the end of what it reads.
 #[inline(always)]
 pub fn ask_ahead<T, const N: usize>(now: &[T; N]) {

@@ -29,6 +29,12 @@ pub(super) fn count_gpus(driver: &Driver) -> Result<usize, CudaUnavailable> {
     driver.device_count().map(|n| usize::try_from(n).unwrap_or(0)).map_err(CudaUnavailable::start)
 }
 
+/// The version of NVRTC as text.
+pub(super) fn show_version(compiler: &Compiler) -> String {
+    let (major, minor) = compiler.version();
+    format!("{major}.{minor}")
+}
+
 impl Gpu {
     /// The GPU of that number.
     ///
@@ -86,8 +92,7 @@ impl Gpu {
     }
 
     pub(super) fn compiler_version(&self) -> String {
-        let (major, minor) = self.compiler.version();
-        format!("{major}.{minor}")
+        show_version(self.compiler)
     }
 
     /// Notes a stream of it.

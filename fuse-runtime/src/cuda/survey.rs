@@ -6,6 +6,14 @@ use super::stream::open_device;
 use super::{Compiler, CudaUnavailable, Driver};
 use crate::survey;
 
+/// The version of CUDA for which the driver is.
+///
+/// # Errors
+/// Why there is no driver.
+pub(crate) fn find_driver() -> Result<(i32, i32), CudaUnavailable> {
+    Driver::get()?.version().map_err(CudaUnavailable::start)
+}
+
 /// The GPUs by number, each described or with the reason why it cannot be used.
 ///
 /// # Errors
