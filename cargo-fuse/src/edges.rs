@@ -54,7 +54,8 @@ pub(crate) fn list_edges(program: &Program) -> Vec<Edge> {
 fn is_about_edge(decision: &Decision, producer: NodeId, consumer: NodeId) -> bool {
     let of_edges = match decision.rule {
         Rule::Vertical | Rule::ReductionPrologue | Rule::ReductionEpilogue => true,
-        Rule::ContractionPrologue | Rule::ContractionEpilogue | Rule::Recomputation => true,
+        Rule::ContractionPrologue | Rule::ContractionEpilogue => true,
+        Rule::Streaming | Rule::Recomputation => true,
         Rule::Siblings | Rule::Horizontal | Rule::InPlace => false,
     };
     of_edges && (decision.producer, decision.consumer) == (producer, consumer)

@@ -141,7 +141,7 @@ pub(crate) fn name_sides(kernel: &Kernel, rule: Rule, producer: NodeId, consumer
     let word = match rule {
         Rule::Siblings | Rule::Horizontal => "beside",
         Rule::Vertical | Rule::ReductionPrologue | Rule::ReductionEpilogue => "into",
-        Rule::ContractionPrologue | Rule::ContractionEpilogue => "into",
+        Rule::ContractionPrologue | Rule::ContractionEpilogue | Rule::Streaming => "into",
         Rule::Recomputation | Rule::InPlace => "into",
     };
     format!("{} {word} {}", name(producer), name(consumer))
@@ -155,7 +155,9 @@ fn mark_sides(kernel: &Kernel, rule: Rule, producer: NodeId, consumer: NodeId) -
     let (first, second) = match rule {
         Rule::Siblings | Rule::Horizontal => ("one", "the other"),
         Rule::Vertical | Rule::ReductionPrologue | Rule::ReductionEpilogue => ("computed here", "read here"),
-        Rule::ContractionPrologue | Rule::ContractionEpilogue => ("computed here", "read here"),
+        Rule::ContractionPrologue | Rule::ContractionEpilogue | Rule::Streaming => {
+            ("computed here", "read here")
+        }
         Rule::Recomputation | Rule::InPlace => ("computed here", "read here"),
     };
     if producer == consumer {

@@ -91,7 +91,8 @@ fn find(lint: Lint, kernel: &PlannedKernel, name: Place) -> Vec<Diagnostic> {
         Lint::Unfused => {
             let of_edges = |rule| match rule {
                 Rule::Vertical | Rule::ReductionPrologue | Rule::ReductionEpilogue => true,
-                Rule::ContractionPrologue | Rule::ContractionEpilogue | Rule::Recomputation => true,
+                Rule::ContractionPrologue | Rule::ContractionEpilogue => true,
+                Rule::Streaming | Rule::Recomputation => true,
                 Rule::Siblings | Rule::Horizontal | Rule::InPlace => false,
             };
             let refused = plan.decisions.iter().filter(|d| d.refusal.is_some() && of_edges(d.rule));
