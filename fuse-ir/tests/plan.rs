@@ -9,5 +9,6 @@ mod plan {
     mod refusals;
     mod remedies;
     mod search;
+    mod streams;
     mod work;
 }

@@ -62,7 +62,7 @@ pub struct Unstreamable {
 /// The streamed group of these roots; `None` if they do not contain a contraction of normalised weights. `schedule` gives the
 /// schedule of a link, `buffer_of` the buffer in which a root lies.
 ///
-/// Takes time linear in the graph besides the schedules of three links.
+/// Takes time linear in what the roots compute, besides the schedules of three links.
 ///
 /// # Errors
 /// If they do, and something forbids to stream them; the reason names the node.
@@ -84,13 +84,13 @@ pub(crate) fn build_streamed(
 /// What the roots compute, and how it hangs together.
 struct Region<'a> {
     context: BodyContext<'a>,
-    computed: Vec<bool>,
+    computed: BTreeSet<NodeId>,
     /// Whether a node is a product other than the last, or depends on one.
-    on_products: Vec<bool>,
+    on_products: BTreeSet<NodeId>,
     /// Whether it is a statistic, or depends on one.
-    on_statistics: Vec<bool>,
+    on_statistics: BTreeSet<NodeId>,
     /// Whether it is the last contraction, or depends on it.
-    on_last: Vec<bool>,
+    on_last: BTreeSet<NodeId>,
     /// The contraction of the weights.
     last: NodeId,
     statistics: Vec<NodeId>,
@@ -115,15 +115,14 @@ struct Cuts {
 impl<'a> Region<'a> {
     fn find(context: BodyContext<'a>, roots: &[Root]) -> Option<Region<'a>> {
         let kernel = context.kernel;
-        let count = kernel.nodes.len();
-        let mut computed = vec![false; count];
+        let mut computed = BTreeSet::new();
         let mut stack: Vec<NodeId> = roots.iter().map(|r| r.node(kernel)).collect();
         let (mut dots, mut statistics) = (Vec::new(), Vec::new());
         while let Some(id) = stack.pop() {
-            if computed[id.index()] || (context.memory)(id).is_some() {
+            if computed.contains(&id) || (context.memory)(id).is_some() {
                 continue;
             }
-            computed[id.index()] = true;
+            computed.insert(id);
             match &kernel.node(id).op {
                 Op::Reduce { reducer: Reducer::Dot, .. } => dots.push(id),
                 Op::Reduce { .. } => statistics.push(id),
@@ -138,15 +137,17 @@ impl<'a> Region<'a> {
             return None;
         }
         let depends = |on: &[NodeId]| {
-            let mut depends = vec![false; count];
-            for id in kernel.node_ids().filter(|id| computed[id.index()]) {
-                let reads = kernel.node(id).op.operands();
-                depends[id.index()] = on.contains(&id) || reads.iter().any(|o| depends[o.index()]);
+            let mut depends: BTreeSet<NodeId> = BTreeSet::new();
+            for id in &computed {
+                let reads = kernel.node(*id).op.operands();
+                if on.contains(id) || reads.iter().any(|o| depends.contains(o)) {
+                    depends.insert(*id);
+                }
             }
             depends
         };
         let on_statistics = depends(&statistics);
-        let mut lasts = dots.iter().copied().filter(|d| on_statistics[d.index()]);
+        let mut lasts = dots.iter().copied().filter(|d| on_statistics.contains(d));
         let (Some(last), None) = (lasts.next(), lasts.next()) else { return None };
         let on_last = depends(&[last]);
         dots.retain(|d| *d != last);
@@ -158,11 +159,11 @@ impl<'a> Region<'a> {
         let streamed = axes_of(last);
         let rows = kernel.node(*statistics.first()?).ty.axes.clone();
         let alike = |s: &NodeId| {
-            set(&axes_of(*s)) == set(&streamed) && kernel.node(*s).ty.axes == rows && !on_last[s.index()]
+            set(&axes_of(*s)) == set(&streamed) && kernel.node(*s).ty.axes == rows && !on_last.contains(s)
         };
         let of_keys = |d: &NodeId| {
             let axes = &kernel.node(*d).ty.axes;
-            !on_last[d.index()] && streamed.iter().all(|a| axes.contains(a))
+            !on_last.contains(d) && streamed.iter().all(|a| axes.contains(a))
         };
         if !statistics.iter().all(alike) || !dots.iter().all(of_keys) {
             return None;
@@ -183,7 +184,7 @@ impl<'a> Region<'a> {
 
     /// Whether scores are made of products.
     fn has_products(&self) -> bool {
-        self.on_products.contains(&true)
+        !self.on_products.is_empty()
     }
 
     /// Whether a node has a position on streamed axes.
@@ -201,15 +202,17 @@ impl<'a> Region<'a> {
         let mut of_links = [Vec::new(), Vec::new()];
         for root in roots {
             let id = root.node(kernel);
-            match (self.on_last[id.index()], self.is_streamed(id)) {
+            match (self.on_last.contains(&id), self.is_streamed(id)) {
                 (true, _) => of_links[1].push(*root),
-                (false, false) if self.on_statistics[id.index()] => of_links[0].push(*root),
+                (false, false) if self.on_statistics.contains(&id) => of_links[0].push(*root),
                 (false, _) => {
                     return self.refuse(id, "is stored as well, so that all of it has to be in memory");
                 }
             }
         }
-        let tiles: Vec<NodeId> = kernel.node_ids().filter(|id| self.is_tile(*id)).collect();
+        let sources = self.statistics.iter().flat_map(|s| kernel.node(*s).op.operands());
+        let made: BTreeSet<NodeId> = self.computed.iter().copied().chain(sources).collect();
+        let tiles: Vec<NodeId> = made.into_iter().filter(|id| self.is_tile(*id)).collect();
         let mut domain: Vec<AxisId> = self.rows.iter().chain(&self.streamed).copied().collect();
         domain.sort();
         if let Some(id) = tiles.iter().find(|id| kernel.node(**id).ty.axes != domain) {
@@ -217,13 +220,14 @@ impl<'a> Region<'a> {
         }
         // What the third link needs of rows: the first such nodes on every way back from its roots.
         let mut of_rows = Vec::new();
-        let mut seen = vec![false; kernel.nodes.len()];
+        let mut seen = BTreeSet::new();
         let mut stack: Vec<NodeId> = of_links[1].iter().map(|r| r.node(kernel)).collect();
         while let Some(id) = stack.pop() {
-            if !self.computed[id.index()] || std::mem::replace(&mut seen[id.index()], true) {
+            if !self.computed.contains(&id) || !seen.insert(id) {
                 continue;
             }
-            let on_row = self.on_statistics[id.index()] && !self.on_last[id.index()] && !self.is_streamed(id);
+            let on_row =
+                self.on_statistics.contains(&id) && !self.on_last.contains(&id) && !self.is_streamed(id);
             if on_row {
                 of_rows.push(id);
             } else if !tiles.contains(&id) {
@@ -251,13 +255,13 @@ impl<'a> Region<'a> {
     /// Whether a node is made by the first link and read by the others: the last on its way that is independent of
     /// statistics. Without products in the first link it is what statistics are taken of, computed or not.
     fn is_tile(&self, id: NodeId) -> bool {
-        if self.on_statistics[id.index()] || self.on_last[id.index()] || !self.is_streamed(id) {
+        if self.on_statistics.contains(&id) || self.on_last.contains(&id) || !self.is_streamed(id) {
             return false;
         }
         let users = &self.context.facts.users[id.index()];
         if self.has_products() {
-            let later = |u: &NodeId| self.computed[u.index()] && self.on_statistics[u.index()];
-            self.on_products[id.index()] && users.iter().any(later)
+            let later = |u: &NodeId| self.computed.contains(u) && self.on_statistics.contains(u);
+            self.on_products.contains(&id) && users.iter().any(later)
         } else {
             users.iter().any(|u| self.statistics.contains(u))
         }

@@ -486,7 +486,9 @@ impl Run<'_> {
         // SAFETY: the array is the task's own.
         let factors = unsafe { thread.row_array(layout.of_products, task.rows) };
         let may_pass = !whole || factors.iter().all(|f| f.is_finite());
-        let mut first = true;
+        // Sums start at 0: products that are −0 do not make them so.
+        // SAFETY: the products are the task's own.
+        unsafe { thread.row_array(layout.sum, task.rows * e.columns).fill(0.0) };
         for key in (0..e.keys).step_by(e.tile_keys) {
             let place = Place { key, keys: e.tile_keys.min(e.keys - key), ..task };
             let seen = self.find_seen(place);
@@ -502,14 +504,9 @@ impl Run<'_> {
                 // SAFETY: tile and array are the task's own.
                 unsafe { online::scale_rows(self.exec.set, tile, factors) };
             } else {
-                self.take_along(thread, place, first);
+                self.take_along(thread, place);
             }
-            self.add_products(thread, place, first);
-            first = false;
-        }
-        if first {
-            // SAFETY: the products are the task's own.
-            unsafe { thread.row_array(layout.sum, task.rows * e.columns).fill(0.0) };
+            self.add_products(thread, place);
         }
     }
 
@@ -759,7 +756,7 @@ impl Run<'_> {
     }
 
     /// Adds the sums of a block to those before, which are scaled.
-    fn take_along(&self, thread: &mut Thread<'_>, place: Place, first: bool) {
+    fn take_along(&self, thread: &mut Thread<'_>, place: Place) {
         let (layout, parts, set) = (&self.layout, &self.exec.parts, self.exec.set);
         let n = place.rows;
         // SAFETY: the arrays are the task's own and differ from one another.
@@ -779,7 +776,7 @@ impl Run<'_> {
                     *total = if sum.scaled { *total * factor } else { *total } + more;
                 }
             }
-            if parts.left.1 && !first && factors.iter().any(|f| *f != 1.0) {
+            if parts.left.1 && factors.iter().any(|f| *f != 1.0) {
                 let columns = self.e.columns;
                 let sum = Rows { data: thread.at(layout.sum), stride: columns, rows: n, len: columns };
                 online::scale_rows(set, sum, factors);
@@ -788,7 +785,7 @@ impl Run<'_> {
     }
 
     /// Adds the products of a block.
-    fn add_products(&self, thread: &mut Thread<'_>, place: Place, first: bool) {
+    fn add_products(&self, thread: &mut Thread<'_>, place: Place) {
         let Some(values) = &self.values else { return };
         let depth = (place.key, place.keys);
         let right = self.panel(thread, self.panels.len(), values, place.c, (0, self.e.columns), depth);
@@ -801,7 +798,7 @@ impl Run<'_> {
             rows: place.rows,
             columns: self.e.columns,
             depth: place.keys,
-            add: !first,
+            add: true,
             set: self.exec.set,
         };
         // SAFETY: the weights are a tile of that many rows, the values have that many columns and positions, and the products

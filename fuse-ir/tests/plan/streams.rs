@@ -1,0 +1,133 @@
+//! Contractions of normalised weights: which are streamed, which are not and why. Every plan is interpreted.
+
+use super::build::Build;
+use super::check::{check, find_refused, is_taken, plan};
+use fuse_ir::dtype::DType;
+use fuse_ir::graph::{Kernel, Op, Reducer};
+use fuse_ir::id::NodeId;
+use fuse_ir::plan::{Refusal, Rule};
+use fuse_ir::scalar::ScalarOp;
+use fuse_ir::schedule::ScheduleKind;
+use fuse_ir::schedule::streamed::{Source, cut_streamed};
+
+/// `weights(scores)` of a head, times values.
+fn attention(name: &str, weights: impl FnOnce(&mut Build, NodeId, fuse_ir::id::AxisId) -> NodeId) -> Kernel {
+    let mut b = Build::new(name);
+    let [s, t, d, e] = ["S", "T", "D", "E"].map(|a| b.axis(a));
+    let (q, k, v) = (b.f32("q", &[s, d]), b.f32("k", &[t, d]), b.f32("v", &[t, e]));
+    let scores = b.dot(q, k, &[d]);
+    let weights = weights(&mut b, scores, t);
+    let out = b.dot(weights, v, &[t]);
+    b.result(out, &[s, e]);
+    b.build()
+}
+
+#[test]
+fn attention_is_one_launch() {
+    let kernel = attention("attention", |b, x, t| b.softmax(x, &[t]));
+    let plan = check(&kernel, 1, 11);
+    assert!(is_taken(&plan, Rule::Streaming), "{}", plan.display(&kernel));
+    let group = plan.groups().next().expect("a group");
+    assert_eq!(group.kind, ScheduleKind::Streamed);
+    // Queries, keys, values and the result, and nothing of the scores.
+    assert_eq!(plan.assume(&plan.bytes), 4 * 4 * 1024 * 1024);
+    assert!(plan.temps.iter().all(|t| t.streamed));
+    let parts = cut_streamed(group).expect("parts");
+    assert_eq!((parts.exponent, parts.left), (Some(0), (Source::Exponential, true)));
+    assert!(parts.weights.is_none() && parts.admitted.is_none());
+}
+
+#[test]
+fn softmax_of_given_scores_streams_too() {
+    let mut b = Build::new("pooled");
+    let [s, t, e] = ["S", "T", "E"].map(|a| b.axis(a));
+    let (x, v) = (b.f32("x", &[s, t]), b.f32("v", &[t, e]));
+    let weights = b.softmax(x, &[t]);
+    let out = b.dot(weights, v, &[t]);
+    b.result(out, &[s, e]);
+    check(&b.build(), 1, 10);
+}
+
+#[test]
+fn norms_before_a_product_are_not_streamed() {
+    let mut b = Build::new("norm_linear");
+    let [s, t, e] = ["S", "T", "E"].map(|a| b.axis(a));
+    let (x, w) = (b.f32("x", &[s, t]), b.f32("w", &[t, e]));
+    let square = b.mul(x, x);
+    let sum = b.sum(square, &[t]);
+    let scale = b.unary(ScalarOp::Rsqrt, sum);
+    let normal = b.mul(x, scale);
+    let out = b.dot(normal, w, &[t]);
+    b.result(out, &[s, e]);
+    let kernel = b.build();
+    let plan = plan(&kernel);
+    assert!(plan.groups().all(|g| g.kind != ScheduleKind::Streamed), "{}", plan.display(&kernel));
+}
+
+#[test]
+fn what_is_no_factor_is_refused() {
+    // A power of a weight is not linear in it.
+    let kernel = attention("squared", |b, x, t| {
+        let p = b.softmax(x, &[t]);
+        b.mul(p, p)
+    });
+    let plan = plan(&kernel);
+    assert!(plan.launch_count() > 1);
+    let refused = find_refused(&plan, Refusal::NotStreamed).expect("a refusal");
+    assert!(refused.reason.contains("not the weight times a factor"), "{}", refused.reason);
+}
+
+#[test]
+fn other_statistics_are_refused() {
+    let kernel = attention("least", |b, x, t| {
+        let least = b.b.reduce(Reducer::Min, x, &[t]);
+        let shifted = b.sub(x, least);
+        let p = b.unary(ScalarOp::Exp, shifted);
+        let sum = b.sum(p, &[t]);
+        b.div(p, sum)
+    });
+    let plan = plan(&kernel);
+    assert!(plan.launch_count() > 1);
+    let refused = find_refused(&plan, Refusal::NotStreamed).expect("a refusal");
+    assert!(refused.reason.contains("needs whole rows"), "{}", refused.reason);
+}
+
+/// A factor under a selection counts only where something is selected.
+#[test]
+fn factors_under_selections_are_counted() {
+    let kernel = attention("masked_weights", |b, x, t| {
+        let p = b.softmax(x, &[t]);
+        let i = b.b.push(Op::Index(t));
+        let two = b.integer(2);
+        let seen = b.map(ScalarOp::Lt, &[i, two]);
+        let zero = b.number(0.0);
+        b.map(ScalarOp::Select, &[seen, p, zero])
+    });
+    let plan = plan(&kernel);
+    let group = plan.groups().next().expect("a group");
+    assert_eq!(group.kind, ScheduleKind::Streamed, "{}", plan.display(&kernel));
+    let parts = cut_streamed(group).expect("parts");
+    let counted = parts.sums.iter().filter(|s| !s.scaled).count();
+    assert_eq!(counted, 1, "how many are selected");
+    assert!(parts.weights.is_some());
+}
+
+/// A mask on scores is decided for whole tiles: there is a maker of tiles without it.
+#[test]
+fn masks_of_scores_have_an_admitted_form() {
+    let kernel = attention("masked", |b, x, t| {
+        let i = b.b.push(Op::Index(t));
+        let two = b.integer(2);
+        let seen = b.map(ScalarOp::Lt, &[i, two]);
+        let low = b.number(f32::NEG_INFINITY);
+        let x = b.map(ScalarOp::Select, &[seen, x, low]);
+        b.softmax(x, &[t])
+    });
+    let plan = plan(&kernel);
+    let parts = cut_streamed(plan.groups().next().expect("a group")).expect("parts");
+    let admitted = parts.admitted.expect("an admitted form");
+    assert_eq!(admitted.when.len(), 1);
+    assert!(admitted.when[0].1, "where the condition holds");
+    assert!(admitted.group.operands.is_empty(), "it reads no position");
+    assert_eq!(parts.scores.epilogue.value(admitted.when[0].0).dtype, DType::Bool);
+}
