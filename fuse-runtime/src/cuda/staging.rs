@@ -56,7 +56,6 @@ impl Staging {
     }
 
     /// A slot from which no copy is under way; `None` if there is none, and no memory for another.
-
     fn free_slot(&mut self, driver: &Driver) -> Result<Option<&Slot>, CallError> {
         for k in 0..self.slots.len() {
             if driver.query_event(self.slots[k].done)? {
