@@ -33,8 +33,9 @@ mod stage;
 mod values;
 
 use fuse_ir::graph::Kernel;
-use fuse_ir::schedule::ScheduledGroup;
-use fuse_ir::schedule::contraction::{Parts, cut_contraction};
+use fuse_ir::schedule::contraction::{Panel, cut_contraction};
+use fuse_ir::schedule::streamed::cut_streamed;
+use fuse_ir::schedule::{ScheduleKind, ScheduledGroup};
 use fuse_ir::stage::{cut_into_stages, find_row_function};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -63,7 +64,19 @@ pub fn emit_functions(facade: &TokenStream, kernel: &Kernel) -> TokenStream {
 pub fn emit_group(facade: &TokenStream, kernel: &Kernel, group: &ScheduledGroup) -> EmittedGroup {
     let private = quote!(#facade::__private);
     if let Some(parts) = cut_contraction(group) {
-        return emit_parts(&private, kernel, &parts);
+        let mut named = name_panels(&parts.panels);
+        named.push(("epilogue".to_owned(), &parts.epilogue));
+        return emit_parts(&private, kernel, &named);
+    }
+    if let (ScheduleKind::Streamed, Ok(parts)) = (group.kind, cut_streamed(group)) {
+        let mut named = name_panels(&parts.scores.panels);
+        named.push(("scores".to_owned(), &parts.scores.epilogue));
+        named.extend(parts.admitted.iter().map(|a| ("admitted".to_owned(), &a.group)));
+        named.extend(parts.weights.iter().map(|w| ("weights".to_owned(), &w.group)));
+        named.push(("values".to_owned(), &parts.values.group));
+        named.push(("rows".to_owned(), &parts.of_rows));
+        named.push(("epilogue".to_owned(), &parts.epilogue));
+        return emit_parts(&private, kernel, &named);
     }
     let staged = cut_into_stages(kernel, group);
     let mut items = TokenStream::new();
@@ -94,23 +107,22 @@ pub fn emit_group(facade: &TokenStream, kernel: &Kernel, group: &ScheduledGroup)
     EmittedGroup { items, functions }
 }
 
-/// The loops of a contraction: those of each panel that is computed, then those of the epilogue. The products are the
-/// engine's.
-fn emit_parts(private: &TokenStream, kernel: &Kernel, parts: &Parts) -> EmittedGroup {
+fn name_panels(panels: &[Panel]) -> Vec<(String, &ScheduledGroup)> {
+    panels.iter().enumerate().map(|(k, panel)| (format!("panel{k}"), &panel.group)).collect()
+}
+
+/// The loops of the parts of a contraction, in the order in which the engine takes them. The products are the engine's.
+fn emit_parts(private: &TokenStream, kernel: &Kernel, parts: &[(String, &ScheduledGroup)]) -> EmittedGroup {
     let mut items = TokenStream::new();
     let mut stages = Vec::new();
-    let mut emit = |group: &ScheduledGroup, part: &str| {
+    for (part, group) in parts {
         let staged = cut_into_stages(kernel, group);
         for stage in &staged.stages {
             let name = format_ident!("{}_{part}_{}", group.id.to_string(), stage.name);
             items.extend(stage::emit_stage(private, kernel, group, &staged, stage, &name));
             stages.push(versions_expr(private, &name, Versions::Stage));
         }
-    };
-    for (k, panel) in parts.panels.iter().enumerate() {
-        emit(&panel.group, &format!("panel{k}"));
     }
-    emit(&parts.epilogue, "epilogue");
     let functions = quote!(#private::GroupFns {
         stages: &[#(#stages),*], combiners: &[], rows: ::core::option::Option::None,
     });

@@ -139,7 +139,11 @@ pub fn interpret(program: &Program, inputs: &Inputs) -> Result<Outputs, Interpre
         }
         let longest = launch.parts.iter().map(|p| p.launches()).max().unwrap_or(0);
         for group in &launch.parts {
-            run_group(&mut call, group)?;
+            for each in group.loops() {
+                run_group(&mut call, each)?;
+                // A streamed group is alone in its launch, and what a link reads is complete.
+                call.launch += if group.links.is_empty() { 0 } else { each.launches() };
+            }
         }
         call.launch += longest;
     }

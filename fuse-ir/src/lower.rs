@@ -232,12 +232,10 @@ pub fn lower_launch(
     let parts = &program.plan.launches.get(launch).ok_or(LowerError::NoLaunch(launch))?.parts;
     let mut lowered = LoweredLaunch::default();
     let mut scratch_keys = Vec::new();
-    let steps = parts.iter().map(ScheduledGroup::launches).max().unwrap_or(0);
-    for step in 0..steps {
-        let running: Vec<&ScheduledGroup> = parts.iter().filter(|p| p.launches() > step).collect();
+    for (step, (running, part)) in list_steps(parts).into_iter().enumerate() {
         let mut variants = Vec::new();
-        for structures in choose_structures(program, &running, step) {
-            let mut emitter = Emitter::new(program, options, launch, step);
+        for structures in choose_structures(program, &running, part) {
+            let mut emitter = Emitter::new(program, options, launch, (step, part > 0));
             let texts: Vec<String> =
                 running.iter().zip(&structures).map(|(g, s)| format!("{}: {s}", g.id)).collect();
             emitter.builder.kernel_mut().comment = texts.join("; ");
@@ -263,6 +261,20 @@ pub fn lower_launch(
     Ok(lowered)
 }
 
+/// The groups that run in each kernel of a launch, with whether it is their first kernel or the second. The links of a
+/// streamed group, which is alone in its launch, run one after the other: no kernel streams yet, so what lies between them
+/// is in memory here.
+fn list_steps(parts: &[ScheduledGroup]) -> Vec<(Vec<&ScheduledGroup>, u32)> {
+    if let [group] = parts
+        && !group.links.is_empty()
+    {
+        let of_link = |link| (0..ScheduledGroup::launches(link)).map(move |step| (vec![link], step));
+        return group.links.iter().flat_map(of_link).collect();
+    }
+    let steps = parts.iter().map(ScheduledGroup::launches).max().unwrap_or(0);
+    (0..steps).map(|step| (parts.iter().filter(|p| p.launches() > step).collect(), step)).collect()
+}
+
 /// The structures to embed for these groups, the best first; one for each group. Groups side by side take the one that
 /// fits every call.
 fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -> Vec<Vec<Structure>> {
@@ -273,6 +285,7 @@ fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -
         ScheduleKind::Column => rows::column_structures(group),
         ScheduleKind::Split if step == 0 => split::structures(group),
         ScheduleKind::Split => vec![Structure::Fold],
+        ScheduleKind::Streamed => Vec::new(),
     };
     match groups {
         [group] => of_group(group).into_iter().map(|s| vec![s]).collect(),

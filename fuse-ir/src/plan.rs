@@ -22,6 +22,8 @@ mod trial;
 
 mod decide;
 
+mod streams;
+
 mod kernel;
 
 mod display;
@@ -48,6 +50,8 @@ pub struct Temp {
     pub axes: Vec<AxisId>,
     /// The node it holds.
     pub node: NodeId,
+    /// Whether it lies between the links of a streamed group, so that a backend that streams keeps no more than tiles of it.
+    pub streamed: bool,
 }
 
 /// One launch: usually one group; several when independent small groups are dispatched by block range.
@@ -70,6 +74,8 @@ pub enum Rule {
     ContractionPrologue,
     /// A consumer of products in the launch that computes them.
     ContractionEpilogue,
+    /// What lies between the contractions of a streamed group.
+    Streaming,
     /// Siblings over one domain that share an input.
     Siblings,
     /// Unrelated small groups in one launch.
@@ -105,6 +111,9 @@ pub enum Refusal {
     Recomputation,
     /// Separate launches are modelled faster for another reason.
     Slower,
+    /// Weights depend on statistics of their rows otherwise than by a shift of the exponent and by factors, or are needed as a
+    /// whole.
+    NotStreamed,
     /// Reads and writes of one buffer disagree on positions.
     InPlaceHazard,
 }
@@ -117,6 +126,7 @@ impl Refusal {
             Refusal::Materialized | Refusal::Cycle | Refusal::IncompleteReduction => false,
             Refusal::DifferentAxes | Refusal::IndexMismatch | Refusal::LostParallelism => false,
             Refusal::Recomputation | Refusal::Slower | Refusal::InPlaceHazard => false,
+            Refusal::NotStreamed => false,
         }
     }
 }

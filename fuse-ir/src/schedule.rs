@@ -21,6 +21,7 @@ pub mod contraction;
 mod dimensions;
 pub mod edges;
 pub mod passes;
+pub mod streamed;
 
 pub use dimensions::MOST_DIMENSIONS;
 
@@ -61,6 +62,10 @@ pub enum ScheduleKind {
     /// Every reduction is a [`Reducer::Dot`] whose sources both have outer axes of their own; see [`contraction`]. Outer
     /// axes are those of both sources first, then rows, then columns. One pass; nothing is stored in the sweep.
     Contraction,
+    /// A contraction of weights that reductions along its own reduced axes normalise: scores, statistics of their rows and
+    /// the contraction are the [`ScheduledGroup::links`], and what lies between them is made and used up tile by tile; see
+    /// [`streamed`]. No passes of its own.
+    Streamed,
 }
 
 /// A buffer that a group reads or writes.
@@ -235,9 +240,22 @@ pub struct ScheduledGroup {
     pub passes: Vec<Pass>,
     /// What is stored.
     pub stores: Vec<Store>,
+    /// Of a streamed group the loops that it is made of, in order: each is a group of its own that reads what earlier ones
+    /// store in [`crate::plan::Temp::streamed`] buffers. The values of the group are theirs in one body.
+    pub links: Vec<ScheduledGroup>,
 }
 
 impl ScheduledGroup {
+    /// The loops of the group in order: its links if it is streamed, else itself.
+    pub fn loops(&self) -> &[ScheduledGroup] {
+        if self.links.is_empty() { std::slice::from_ref(self) } else { &self.links }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn loops_mut(&mut self) -> &mut [ScheduledGroup] {
+        if self.links.is_empty() { std::slice::from_mut(self) } else { &mut self.links }
+    }
+
     /// The launches this schedule takes.
     pub fn launches(&self) -> u32 {
         if self.kind == ScheduleKind::Split { 2 } else { 1 }

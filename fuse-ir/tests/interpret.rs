@@ -57,6 +57,7 @@ fn group(id: u32, kind: ScheduleKind, outer: &[u32], reduced: &[u32]) -> Schedul
         prologue: vec![],
         passes: vec![],
         stores: vec![],
+        links: vec![],
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) mod place;
 pub use argument::Arg;
 pub use outputs::Outputs;
 
-pub(crate) use borrow::borrow_all;
+pub(crate) use borrow::TakenStorages;
 
 use crate::cpu::{Bindings, Buffer, CpuFault, CpuProgram, GroupFns};
 use crate::cuda::{self, CudaKernels};

@@ -41,6 +41,7 @@ mod contract;
 mod parallel;
 
 pub use bindings::{Bindings, Buffer, CpuFault};
+pub use contract::count_tiles;
 pub(crate) use instruction_set::InstructionSet;
 pub use prepare::{CpuProgram, PrepareError};
 pub use tile::{Element, GroupFns, RowFns, StageFn, StageFns, Tile};

@@ -1,12 +1,13 @@
 //! Sequences of calls, recorded once and replayed with new contents.
 
-use crate::call::{self, Arg, Loaded, with_temps};
+use crate::call::{self, Arg, Loaded, TakenStorages, with_temps};
 use crate::cuda::{Capture, CapturedGraph};
 use crate::device::{Device, Kind};
 use crate::error::Error;
-use crate::tensor::Storage;
+use crate::tensor::{InUse, Storage};
 use fuse_ir::dtype::{DType, Value};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -30,7 +31,7 @@ use std::sync::{Arc, Weak};
 pub struct Graph {
     device: Device,
     calls: Vec<RecordedCall>,
-    captured: Option<CapturedGraph>,
+    captured: Option<(CapturedGraph, Vec<CapturedMemory>)>,
 }
 
 /// A call with its arguments.
@@ -52,6 +53,16 @@ enum RecordedArg {
         dtype: DType,
         written: bool,
     },
+}
+
+/// Memory that captured calls use.
+struct CapturedMemory {
+    memory: RecordedMemory,
+    /// Whether any of them writes it.
+    written: bool,
+    /// The first call with it, and the number of its argument.
+    call: usize,
+    argument: usize,
 }
 
 #[derive(Clone)]
@@ -104,6 +115,41 @@ pub(crate) fn record(
     });
 }
 
+impl RecordedMemory {
+    /// The memory; `None` if its last tensor is gone.
+    fn get(&self) -> Option<Arc<Storage>> {
+        match self {
+            RecordedMemory::Own(storage) => Some(Arc::clone(storage)),
+            RecordedMemory::Taken(storage) => storage.upgrade(),
+        }
+    }
+
+    /// Tells memory from other memory, also when its last tensor is gone.
+    fn address(&self) -> *const Storage {
+        match self {
+            RecordedMemory::Own(storage) => Arc::as_ptr(storage),
+            RecordedMemory::Taken(storage) => storage.as_ptr(),
+        }
+    }
+}
+
+/// The memory of all calls, each once.
+fn list_memory(calls: &[RecordedCall]) -> Vec<CapturedMemory> {
+    let mut list: Vec<CapturedMemory> = Vec::new();
+    let mut known = HashMap::new();
+    for (call, recorded) in calls.iter().enumerate() {
+        for (argument, arg) in recorded.args.iter().chain(&recorded.results).enumerate() {
+            let RecordedArg::Tensor { memory, written, .. } = arg else { continue };
+            let number = *known.entry(memory.address()).or_insert_with(|| {
+                list.push(CapturedMemory { memory: memory.clone(), written: false, call, argument });
+                list.len() - 1
+            });
+            list[number].written |= written;
+        }
+    }
+    list
+}
+
 impl RecordedArg {
     fn new(arg: &Arg<'_>, own: &[Arc<Storage>]) -> RecordedArg {
         let Some((storage, offset, shape, strides, dtype, written)) = arg.parts() else {
@@ -127,8 +173,7 @@ impl RecordedArg {
     fn storage(&self) -> Option<Arc<Storage>> {
         match self {
             RecordedArg::Scalar(_) => None,
-            RecordedArg::Tensor { memory: RecordedMemory::Own(storage), .. } => Some(Arc::clone(storage)),
-            RecordedArg::Tensor { memory: RecordedMemory::Taken(storage), .. } => storage.upgrade(),
+            RecordedArg::Tensor { memory, .. } => memory.get(),
         }
     }
 
@@ -212,7 +257,7 @@ impl Graph {
                     })?;
                     capture.keep(temps);
                 }
-                Some(capture.finish()?)
+                Some((capture.finish()?, list_memory(&calls)))
             }
             _ => None,
         };
@@ -225,22 +270,34 @@ impl Graph {
     /// If the last tensor with the memory of an argument is gone, memory is in use by a call on another thread, or what the
     /// calls themselves give.
     pub fn replay(&self) -> Result<(), Error> {
-        let held = self.calls.iter().map(RecordedCall::hold).collect::<Result<Vec<HeldMemory>, Error>>()?;
-        let arguments: Vec<_> =
-            self.calls.iter().zip(&held).map(|(call, held)| call.arguments(held)).collect();
         match &self.captured {
-            None => {
-                for (call, (args, results)) in self.calls.iter().zip(&arguments) {
-                    call::run(&call.loaded, &self.device, &call.extents, args, results, false)?;
+            None => self.call_again(),
+            Some((captured, memory)) => {
+                let mut taken = TakenStorages::with_capacity(memory.len());
+                for CapturedMemory { memory, written, call, argument } in memory {
+                    let loaded = &self.calls[*call].loaded;
+                    let name = || (loaded.kernel().name.clone(), loaded.argument_name(*argument));
+                    let storage = memory.get().ok_or_else(|| {
+                        let (kernel, argument) = name();
+                        Error::Dropped { kernel, argument }
+                    })?;
+                    let outcome = taken.take(storage, *written);
+                    outcome.map_err(|InUse { written }| Error::InUse { argument: Some(name()), written })?;
                 }
-                Ok(())
-            }
-            Some(captured) => {
-                let _borrows = call::borrow_all(self.calls.iter().map(|c| &c.loaded).zip(&arguments))?;
                 // SAFETY: the memory of all arguments is held and taken; it is freed in the stream's order.
                 unsafe { captured.launch() }
             }
         }
+    }
+
+    /// Makes the calls one by one.
+    fn call_again(&self) -> Result<(), Error> {
+        let held = self.calls.iter().map(RecordedCall::hold).collect::<Result<Vec<HeldMemory>, Error>>()?;
+        for (call, held) in self.calls.iter().zip(&held) {
+            let (args, results) = call.arguments(held);
+            call::run(&call.loaded, &self.device, &call.extents, &args, &results, false)?;
+        }
+        Ok(())
     }
 
     /// How many calls are replayed.

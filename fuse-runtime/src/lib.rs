@@ -46,7 +46,7 @@ pub mod __private {
     pub use crate::call::{Arg, CompiledKernel, CudaSource, Outputs};
     pub use crate::cpu::order::clamp;
     pub use crate::cpu::tile::{GroupFns, RowFns, StageFns, Tile};
-    pub use crate::cpu::{combine as reduce, integer, order};
+    pub use crate::cpu::{combine as reduce, count_tiles, integer, order};
     pub use crate::scalar_ops as scalar;
     pub use crate::{convert, math, random};
 }

@@ -163,7 +163,7 @@ fn a_disk_without_space() {
     for _ in 0..2 {
         let child = Child::in_shell(script, &only("standin::cache::one_call"));
         assert_eq!(run(child.env("FUSE_CACHE_DIR", &folder.0)), 1);
-        assert_eq!(folder.files(), [PathBuf::new(); 0], "nothing is left of the file");
+        assert!(folder.files().is_empty(), "{:?} is left of the file", folder.files());
     }
     assert_eq!([compiles(&folder.0), compiles(&folder.0)], [1, 0]);
 }

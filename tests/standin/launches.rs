@@ -194,3 +194,30 @@ fn a_noted_fault_is_the_error_of_whoever_waits() -> Result<(), Error> {
     check_end();
     Ok(())
 }
+
+/// The compiler puts registers into memory so that more blocks fit. Then the same function is compiled for fewer.
+#[test]
+fn a_function_that_spills_is_compiled_with_more_room() -> Result<(), Error> {
+    in_own_process!();
+    let device = new_device()?;
+    let x = wave([3, 5], &device)?;
+    let counts = || {
+        let (driver, compiler) = (StandIn::Driver.report(), StandIn::Compiler.report());
+        [driver.count("cuLaunchKernel"), driver.live("module"), compiler.count("nvrtcCompileProgram")]
+    };
+    StandIn::Compiler.set("spills", 24);
+    drop((scale(&x, 2.0)?, scale(&x, 2.0)?));
+    assert_eq!(counts(), [2, 1, 2]);
+    // If the second does not compile, the first serves.
+    StandIn::Compiler.fail("nvrtcCompileProgram", 1, 1, 11);
+    normalise(&x)?;
+    assert_eq!(counts()[0], 3);
+    // Nor does it help where there are too few for one block: the least of all variants is launched.
+    StandIn::Compiler.set("always_spills", 48);
+    total(&x)?;
+    let launches = Launch::all(&StandIn::Driver.report(), "launch");
+    assert!(launches.iter().all(|launch| launch.entry.starts_with("fuse_total")), "{launches:?}");
+    drop((x, device));
+    check_end();
+    Ok(())
+}

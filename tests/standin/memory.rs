@@ -1,7 +1,7 @@
 //! Memory: what is said if there is none, what is done before, and that freed memory serves again.
 
 use crate::*;
-use fuse::Tensor;
+use fuse::{Graph, Tensor};
 
 #[test]
 fn the_error_names_what_it_was_for_and_what_is_free() -> Result<(), Error> {
@@ -12,6 +12,9 @@ fn the_error_names_what_it_was_for_and_what_is_free() -> Result<(), Error> {
     let outcome = Tensor::<f32, 1>::zeros([1 << 19], &device).map(drop);
     let place = format!("on {device}, where 1048576 are free");
     assert_eq!(text(outcome), format!("no memory for a tensor of 2097152 bytes, {place}"));
+    StandIn::Driver.fail("cuMemGetInfo_v2", 0, 1, 999);
+    let outcome = Tensor::<f32, 1>::zeros([1 << 19], &device).map(drop);
+    assert_eq!(text(outcome), format!("no memory for a tensor of 2097152 bytes, on {device}"));
     let x = Tensor::full(1.0f32, [1, 1], &device)?.broadcast_to([600, 1000])?;
     let place = format!("on {device}, where 1048320 are free");
     let expected =
@@ -108,7 +111,7 @@ fn copies_wait_where_there_is_no_slot() -> Result<(), Error> {
     Ok(())
 }
 
-/// Of a call only its new result is allocated, once every list is as long as it needs to be.
+/// Of a call without intermediate buffers only its new result is allocated, once every list is as long as it needs to be.
 #[test]
 fn launches_allocate_nothing() -> Result<(), Error> {
     in_own_process!();
@@ -129,9 +132,14 @@ fn launches_allocate_nothing() -> Result<(), Error> {
     // Of launches that may fault there are lists, which grow until somebody waits.
     let faults = count(&mut || quotient::into(&i, &i, &mut j))?;
     assert!(faults < 0.2, "{faults}");
-    println!("centre {}", count(&mut || centre::into(&x, &mut y))?);
+    let (graph, results) =
+        Graph::capture(&device, || (0..10).map(|_| scale(&x, 2.0)).collect::<Result<Vec<_>, Error>>())?;
+    assert_eq!(count(&mut || graph.replay())?, 1.0, "the list of the memory that is in use");
+    // Intermediate buffers have four lists, of a few words each.
+    let buffers = count(&mut || centre::into(&x, &mut y))?;
+    assert!(buffers <= 4.0, "{buffers}");
     StandIn::Driver.quiet(false);
-    drop((x, y, i, j, device));
+    drop((x, y, i, j, graph, results, device));
     check_end();
     Ok(())
 }

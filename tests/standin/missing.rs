@@ -104,11 +104,21 @@ fn an_architecture_that_is_newer_than_the_compiler() -> Result<(), Error> {
     in_own_process!();
     StandIn::Driver.set("capability", 127);
     let device = new_device()?;
-    scale(&Tensor::full(2.0f32, [2, 2], &device)?, 2.0)?;
+    let x = Tensor::full(2.0f32, [2, 2], &device)?;
+    for call in ["nvrtcGetPTXSize", "nvrtcGetPTX"] {
+        StandIn::Compiler.fail(call, 0, 1, 11);
+        let text = scale(&x, 2.0).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(
+            text.contains(&format!("`{call}` on {device} gives NVRTC_ERROR_INTERNAL_ERROR (11)")),
+            "{text}"
+        );
+    }
+    let before = StandIn::Compiler.report().count("nvrtcGetPTX");
+    scale(&x, 2.0)?;
     let report = StandIn::Compiler.report();
     assert!(report.events()[0].ends_with("--gpu-architecture=compute_121"), "{:?}", report.events());
-    assert_eq!((report.count("nvrtcGetPTX"), report.count("nvrtcGetCUBIN")), (1, 0));
-    drop(device);
+    assert_eq!((report.count("nvrtcGetPTX") - before, report.count("nvrtcGetCUBIN")), (1, 0));
+    drop((x, device));
     check_end();
     Ok(())
 }
@@ -126,6 +136,10 @@ fn a_driver_that_does_not_take_the_compilers_code() -> Result<(), Error> {
          CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222); install a newer driver, or NVRTC 12.2"
     );
     assert_eq!(text, expected);
+    // Without its version it is said as it is.
+    StandIn::Driver.fail("cuModuleLoadData", 0, 1, 222);
+    StandIn::Driver.fail("cuDriverGetVersion", 0, 1, 999);
+    assert!(matches!(scale(&x, 2.0), Err(Error::CudaCall { code: 222, .. })));
     scale(&x, 2.0)?;
     // A driver as new as NVRTC must take it: then it is no matter of versions.
     StandIn::Driver.set("driver", 13000);
@@ -149,6 +163,14 @@ fn a_text_that_does_not_compile() -> Result<(), Error> {
     let expected = "kernel `scale`: the CUDA C++ of `scale` does not compile:\n\
                     kernel.cu(7): error: the stand-in takes no text\n";
     assert_eq!(text, expected);
+    for call in ["nvrtcGetProgramLogSize", "nvrtcGetProgramLog"] {
+        StandIn::Compiler.fail(call, 0, 1, 11);
+        let text = scale(&x, 2.0).err().map(|e| e.to_string()).unwrap_or_default();
+        assert_eq!(
+            text,
+            format!("kernel `scale`: `{call}` on {device} gives NVRTC_ERROR_INTERNAL_ERROR (11)")
+        );
+    }
     StandIn::Compiler.set("reject", 0);
     scale(&x, 2.0)?;
     drop((x, device));

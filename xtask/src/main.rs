@@ -24,8 +24,8 @@ tasks:
   cuda-toolchain                           puts NVIDIA's compiler under `target`, from PyPI; needs python3
   cuda-values                              printed operations against the reference, on an emulator of PTX
   gpu-check [FOLDER]                       tests and a bench for a machine with a GPU and without Rust, as programs
-  ptxas [NAME…]                            what that compiler makes of the printed kernels of tests and benches, as JSON
-                                           lines; names choose kernels by their start
+  ptxas [SM…] [NAME…]                      what that compiler makes of the printed kernels of tests and benches, as JSON
+                                           lines; `sm_90` chooses an architecture, names kernels by their start
   ulp [--stride N] [--threads N] [NAME…]   the error of every f32 function of the runtime over all inputs
   vectors                                  whether loops over the functions are vector code";
 

@@ -183,3 +183,63 @@ fn depth(e: &Expr) -> u32 {
     let all = parts.iter().enumerate().map(|(k, n)| k as u32 + n).max().unwrap_or(0);
     all.max(u32::from(!matches!(e, Expr::Const(_) | Expr::Local(_))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fuse_ir::dtype::Value;
+
+    /// A kernel that loads so many floats before it stores their sum.
+    fn sum_of_loads(count: usize) -> Kernel {
+        let mut kernel = fuse_ir::kernel_ir::examples::row_sum().expect("a kernel");
+        let mut body = Vec::new();
+        let first = kernel.locals.len();
+        let access = |index: usize| Access {
+            memory: Memory::Global(fuse_ir::id::ArgId::from_index(0)),
+            dtype: DType::F32,
+            index: Expr::Const(Value::U32(index as u32)),
+            count: 1,
+            when: None,
+        };
+        for k in 0..count {
+            let local = fuse_ir::kernel_ir::Local {
+                name: format!("x{k}"),
+                dtype: DType::F32,
+                kind: fuse_ir::kernel_ir::LocalKind::Let,
+            };
+            kernel.locals.push(local);
+            let target = Target::Let(LocalId::from_index(first + k));
+            body.push(Stmt::Load { target, access: access(k), fill: Value::F32(0.0) });
+        }
+        let locals = (0..count).map(|k| Expr::Local(LocalId::from_index(first + k)));
+        let sum = locals.reduce(|a, b| Expr::Op(fuse_ir::scalar::ScalarOp::Add, vec![a, b]));
+        let source = Source::Value(sum.expect("there are loads"));
+        body.push(Stmt::Store { source, access: access(0) });
+        kernel.body = body;
+        kernel
+    }
+
+    #[test]
+    fn each_value_that_is_live_has_a_register() {
+        let [few, many] = [sum_of_loads(4), sum_of_loads(24)].map(|kernel| predict(&kernel));
+        assert_eq!(many - few, 20);
+        assert_eq!(predict(&sum_of_loads(1000)), MOST);
+    }
+
+    #[test]
+    fn what_a_loop_reads_from_outside_is_live_in_it() {
+        let mut kernel = sum_of_loads(8);
+        let store = kernel.body.pop().expect("the store");
+        let straight = predict(&kernel);
+        let local = LocalId::from_index(kernel.locals.len());
+        kernel.locals.push(fuse_ir::kernel_ir::Local {
+            name: "i".to_owned(),
+            dtype: DType::U32,
+            kind: fuse_ir::kernel_ir::LocalKind::Loop,
+        });
+        let number = |n| Expr::Const(Value::U32(n));
+        let (start, end, step) = (number(0), number(4), number(1));
+        kernel.body.push(Stmt::For { local, start, end, step, unroll: Unroll::None, body: vec![store] });
+        assert!(predict(&kernel) >= straight + 8, "the eight values, whatever the loop is");
+    }
+}

@@ -137,6 +137,7 @@ mod tests {
             prologue: Vec::new(),
             passes: Vec::new(),
             stores: Vec::new(),
+            links: Vec::new(),
         };
         let stage = Stage {
             name: "sweep0".to_owned(),

@@ -35,6 +35,9 @@ pub(super) fn run_group(call: &mut Call<'_>, group: &ScheduledGroup) -> Result<(
     };
     match group.kind {
         ScheduleKind::Split => run.run_split(outer),
+        ScheduleKind::Streamed => {
+            Err(InterpretError::InvalidPlan(format!("{} is streamed inside another group", group.id)))
+        }
         ScheduleKind::Pointwise | ScheduleKind::Row | ScheduleKind::Column | ScheduleKind::Contraction => {
             run.eval_uniform()?;
             (0..outer).try_for_each(|position| run.run_position(position))

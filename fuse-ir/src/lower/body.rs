@@ -59,12 +59,21 @@ impl Scope {
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(program: &'a Program, options: &'a LowerOptions, launch: usize, step: u32) -> Self {
-        let name = match (program.plan.launches.len(), step) {
-            (1, 0) => program.kernel.name.clone(),
-            (1, _) => format!("{}_fold", program.kernel.name),
-            (_, 0) => format!("{}_{launch}", program.kernel.name),
-            (_, _) => format!("{}_{launch}_fold", program.kernel.name),
+    /// A kernel of a launch: which of its steps, and whether it folds what the step before left.
+    pub(super) fn new(
+        program: &'a Program,
+        options: &'a LowerOptions,
+        launch: usize,
+        (step, folds): (usize, bool),
+    ) -> Self {
+        let of_launch = match program.plan.launches.len() {
+            1 => program.kernel.name.clone(),
+            _ => format!("{}_{launch}", program.kernel.name),
+        };
+        let name = match (step, folds) {
+            (0, _) => of_launch,
+            (_, true) => format!("{of_launch}_fold"),
+            (_, false) => format!("{of_launch}_step{step}"),
         };
         let mut builder = Builder::new(&name);
         builder.launch([1.into(), 1.into(), 1.into()], [THREADS, 1, 1], 0);

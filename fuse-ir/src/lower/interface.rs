@@ -24,7 +24,7 @@ pub(super) struct Interface {
 /// What the groups of a launch do with each buffer, and which share memory with another.
 pub(super) fn find_usage(program: &Program, groups: &[ScheduledGroup]) -> BTreeMap<BufferRef, (Usage, bool)> {
     let mut found: BTreeMap<BufferRef, (bool, bool)> = BTreeMap::new();
-    for group in groups {
+    for group in groups.iter().flat_map(ScheduledGroup::loops) {
         for operand in &group.operands {
             if let crate::schedule::Operand::Buffer { buffer, .. } = operand {
                 found.entry(*buffer).or_default().0 = true;

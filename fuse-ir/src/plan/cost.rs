@@ -138,6 +138,10 @@ impl std::ops::Add for Price {
 /// Rows and columns of the tiles of a contraction, and of the smaller ones that are taken where those are few.
 const TILE: (u64, u64) = (256, 512);
 const SMALL_TILE: (u64, u64) = (64, 128);
+/// Bytes that stay in the cache of a unit from one use to the next.
+const CACHE: u64 = 1 << 20;
+/// Elements of the products of a block of rows of a streamed group, about.
+const STREAMED_PRODUCTS: u64 = 1 << 17;
 
 /// What the sides of a contraction say of its cost.
 struct Contraction {
@@ -145,16 +149,18 @@ struct Contraction {
     products: u64,
     /// The axes on which each value depends.
     axes: Vec<BTreeSet<AxisId>>,
+    /// Whether it is a link of a streamed group, of which all columns share a tile of rows.
+    streamed: bool,
 }
 
 impl Contraction {
-    fn find(group: &ScheduledGroup) -> Option<Self> {
+    fn find(group: &ScheduledGroup, streamed: bool) -> Option<Self> {
         if group.kind != ScheduleKind::Contraction {
             return None;
         }
         let (sides, products) = contraction_of(group)?;
         let axes = collect_axes(&group.operands, &group.values, &group.reduced);
-        Some(Contraction { sides, products: products.len() as u64, axes })
+        Some(Contraction { sides, products: products.len() as u64, axes, streamed })
     }
 
     /// How often an inner value is computed: for its own axes, again for each tile of the side that it does not have.
@@ -165,7 +171,34 @@ impl Contraction {
             let has = side.iter().any(|a| axes.contains(a));
             if has { 1 } else { sizes.product(side).div_ceil(tile).max(1) }
         };
-        own.saturating_mul(again(&self.sides.rows, TILE.0)).saturating_mul(again(&self.sides.columns, TILE.1))
+        let columns = if self.streamed { u64::MAX } else { TILE.1 };
+        own.saturating_mul(again(&self.sides.rows, TILE.0))
+            .saturating_mul(again(&self.sides.columns, columns))
+    }
+
+    /// Each block of rows of a streamed group reads again what has no rows; the products of a block fit the cache.
+    fn read_again(
+        &self,
+        target: &Target,
+        sizes: &Sizes,
+        group: &ScheduledGroup,
+        reads: &mut BTreeMap<BufferRef, BufferRead>,
+    ) {
+        let batch = sizes.product(&self.sides.batch).max(1);
+        let rows = sizes.product(&self.sides.rows);
+        let block = (STREAMED_PRODUCTS / sizes.product(&self.sides.columns).max(1)).clamp(8, TILE.0);
+        let again = rows.div_ceil(block).saturating_sub(1);
+        for (k, value) in group.values.iter().enumerate() {
+            let BodyOp::Load(operand) = &value.op else { continue };
+            let has_rows = self.sides.rows.iter().any(|a| self.axes[k].contains(a));
+            if let (Operand::Buffer { buffer, .. }, false) = (&group.operands[operand.index()], has_rows)
+                && let Some(read) = reads.get_mut(buffer)
+            {
+                let cached = read.bytes / batch <= CACHE;
+                let gain = if cached { target.cache_gain } else { 1.0 };
+                read.effective += read.bytes as f64 * again as f64 / gain;
+            }
+        }
     }
 
     fn tasks(&self, sizes: &Sizes) -> u64 {
@@ -177,9 +210,58 @@ impl Contraction {
     }
 }
 
+/// The buffers that lie between the links of a group.
+pub fn buffers_between(group: &ScheduledGroup) -> BTreeSet<BufferRef> {
+    let stays = |b: &BufferRef| group.stores.iter().any(|s| s.buffer == *b);
+    group.links.iter().flat_map(|l| &l.stores).map(|s| s.buffer).filter(|b| !stays(b)).collect()
+}
+
 /// The cost of a group.
 pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &ScheduledGroup) -> Price {
-    let contraction = Contraction::find(group);
+    let between = buffers_between(group);
+    // What several links need is computed once.
+    let mut charged: BTreeSet<NodeId> = BTreeSet::new();
+    let works = group.loops().iter().map(|each| {
+        let work = price_loop(kernel, target, sizes, each, (&between, &charged));
+        charged.extend(each.values.iter().filter(|_| !group.links.is_empty()).filter_map(|v| v.node));
+        work
+    });
+    let work = works.fold(Work::default(), |sum, work| Work {
+        bytes: sum.bytes.saturating_add(work.bytes),
+        operations: sum.operations.saturating_add(work.operations),
+        effective: sum.effective + work.effective,
+        weight: sum.weight.saturating_add(work.weight),
+        // Of a streamed group the last link says how many tasks there are.
+        tasks: work.tasks,
+    });
+    let parallel = work.tasks.clamp(1, u64::from(target.units)) as f64;
+    let bandwidth = target.bandwidth.min(parallel * target.unit_bandwidth);
+    let seconds = (work.effective / bandwidth).max(work.weight as f64 / (parallel * target.unit_rate));
+    let seconds = seconds + f64::from(group.launches()) * target.launch;
+    Price { bytes: work.bytes, operations: work.operations, seconds }
+}
+
+/// What a loop has to do.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    bytes: u64,
+    operations: u64,
+    /// Bytes weighed by how they lie.
+    effective: f64,
+    /// Simple operations.
+    weight: u64,
+    tasks: u64,
+}
+
+/// The work of one loop, traffic of some buffers and some values aside.
+fn price_loop(
+    kernel: &Kernel,
+    target: &Target,
+    sizes: &Sizes,
+    group: &ScheduledGroup,
+    (between, charged): (&BTreeSet<BufferRef>, &BTreeSet<NodeId>),
+) -> Work {
+    let contraction = Contraction::find(group, !between.is_empty());
     let rows = sizes.product(&group.outer);
     let length = sizes.product(&group.reduced);
     let positions = |level| match level {
@@ -191,15 +273,18 @@ pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &Sche
         ScheduleKind::Pointwise => rows.div_ceil(POINTWISE_TASK),
         ScheduleKind::Row => rows,
         ScheduleKind::Contraction => contraction.as_ref().map_or(rows, |c| c.tasks(sizes)),
+        ScheduleKind::Streamed => rows,
         ScheduleKind::Column => rows.div_ceil(u64::from(target.lanes).min(64)),
         ScheduleKind::Split => rows.saturating_mul(length.div_ceil(CHUNK as u64)),
     };
-    let parallel = tasks.clamp(1, u64::from(target.units)) as f64;
     let (mut weight, mut operations) = (0u64, 0u64);
     let mut charge = |id: ValueId| {
         let value = group.value(id);
+        if value.node.is_some_and(|node| charged.contains(&node)) {
+            return;
+        }
         let times = match &contraction {
-            Some(c) if value.level == Level::Inner => c.positions(sizes, id),
+            Some(c) if value.level == Level::Inner || c.streamed => c.positions(sizes, id),
             Some(_) | None => positions(value.level),
         };
         weight = weight.saturating_add(times.saturating_mul(value_weight(kernel, value)));
@@ -223,19 +308,22 @@ pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &Sche
         weight = weight.saturating_add(inner.saturating_mul(steps as u64));
         operations = operations.saturating_add(inner.saturating_mul(pass.reductions.len() as u64));
     }
-    let reads = buffer_reads(kernel, sizes, group);
+    let mut reads = buffer_reads(kernel, sizes, group);
+    if let Some(c) = contraction.as_ref().filter(|c| c.streamed) {
+        c.read_again(target, sizes, group, &mut reads);
+    }
     let mut bytes = 0u64;
     let mut effective = 0.0;
-    for read in reads.values() {
+    for (_, read) in reads.iter().filter(|(buffer, _)| !between.contains(buffer)) {
         bytes = bytes.saturating_add(read.bytes);
         effective += read.effective;
         // Reading a row again costs little while it is in the cache.
         let again = read.again as f64;
-        let cached = length.saturating_mul(8) <= 1 << 20;
+        let cached = length.saturating_mul(8) <= CACHE;
         effective += if cached { again / target.cache_gain } else { again };
     }
     let lane = lane_axes(group);
-    for store in &group.stores {
+    for store in group.stores.iter().filter(|s| !between.contains(&s.buffer)) {
         let level = group.value(store.value).level;
         let stored = positions(level).saturating_mul(store.dtype.size() as u64);
         bytes = bytes.saturating_add(stored);
@@ -243,9 +331,7 @@ pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &Sche
         let strided = level == Level::Inner && is_strided(exprs, &lane);
         effective += stored as f64 * if strided { STRIDED_PENALTY } else { 1.0 };
     }
-    let bandwidth = target.bandwidth.min(parallel * target.unit_bandwidth);
-    let seconds = (effective / bandwidth).max(weight as f64 / (parallel * target.unit_rate));
-    Price { bytes, operations, seconds: seconds + f64::from(group.launches()) * target.launch }
+    Work { bytes, operations, effective, weight, tasks }
 }
 
 /// What a group reads of one buffer.
@@ -291,7 +377,7 @@ fn lane_axes(group: &ScheduledGroup) -> Option<AxisId> {
         ScheduleKind::Pointwise | ScheduleKind::Column => group.outer.last().copied(),
         ScheduleKind::Row | ScheduleKind::Split => group.reduced.last().copied(),
         // Panels are read along memory, whichever way it lies.
-        ScheduleKind::Contraction => None,
+        ScheduleKind::Contraction | ScheduleKind::Streamed => None,
     }
 }
 
@@ -424,13 +510,16 @@ pub const MOST_OP_CODE: u64 = 64;
 
 /// Values of all sweeps with the operations of the functions they call: about the length of the code.
 pub fn count_code(kernel: &Kernel, group: &ScheduledGroup) -> u32 {
-    let size = |v: &ValueId| match &group.value(*v).op {
+    let size = |group: &ScheduledGroup, v: &ValueId| match &group.value(*v).op {
         BodyOp::Map { function, .. } => map_operations(kernel, *function).clamp(1, MOST_OP_CODE) as u32,
         BodyOp::Load(_) | BodyOp::Reduce { .. } | BodyOp::CumSum { .. } => 1,
         BodyOp::Param(_) | BodyOp::Constant(_) | BodyOp::Extent(_) => 0,
     };
-    let sweeps = group.passes.iter().flat_map(|p| p.values.iter().chain(&p.epilogue));
-    group.prologue.iter().chain(sweeps).map(size).sum()
+    let of_loop = |group: &ScheduledGroup| -> u32 {
+        let sweeps = group.passes.iter().flat_map(|p| p.values.iter().chain(&p.epilogue));
+        group.prologue.iter().chain(sweeps).map(|v| size(group, v)).sum()
+    };
+    group.loops().iter().map(of_loop).sum()
 }
 
 /// Buffers and scalars that the launch is given.

@@ -10,10 +10,11 @@ use crate::plan::cost::Price;
 use crate::plan::display::{Bytes, Micros};
 use crate::plan::greedy::buffers_read;
 use crate::plan::partition::{Partition, Problem, RETURN_A_TENSOR};
+use crate::plan::streams::explain_streams;
 use crate::plan::trial::{Launches, Trial, cut_trial, try_merge, try_recompute};
 use crate::plan::{Decision, Refusal, Rule};
-use crate::schedule::BufferRef;
 use crate::schedule::build::Root;
+use crate::schedule::{BufferRef, ScheduledGroup};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every decision about edges, siblings and stores over parameters.
@@ -47,7 +48,7 @@ pub(super) fn explain_partition(
     let stored: BTreeSet<NodeId> =
         partition.live().flat_map(|(_, g)| g.roots.iter().map(|r| r.node(kernel))).collect();
     let dependent = find_dependent(problem);
-    let mut decisions = Vec::new();
+    let mut decisions = explain_streams(problem, partition);
     let mut trials: BTreeMap<(usize, usize), Trial> = BTreeMap::new();
     let mut again: BTreeMap<NodeId, Option<Trial>> = BTreeMap::new();
     for consumer in kernel.node_ids() {
@@ -206,8 +207,13 @@ fn explain_taken(
             (Rule::Recomputation, reason)
         }
         false => {
-            let reason = format!("saves {} over memory and a launch, {}", Bytes(moved), Micros(seconds));
-            (rule_of(problem, producer, consumer), reason)
+            let saves = format!("saves {} over memory and a launch, {}", Bytes(moved), Micros(seconds));
+            let streams =
+                |k: &usize| partition.group(*k).is_some_and(|g| lies_between(&g.lowered.group, producer));
+            match groups.iter().any(streams) {
+                true => (Rule::Streaming, format!("used up tile by tile: {saves}")),
+                false => (rule_of(problem, producer, consumer), saves),
+            }
         }
     };
     Decision {
@@ -220,6 +226,12 @@ fn explain_taken(
         bytes: (fused.bytes, fused.bytes.saturating_add(moved)),
         seconds: (fused.seconds, fused.seconds + seconds),
     }
+}
+
+/// Whether one link of a group makes a value that another reads.
+fn lies_between(group: &ScheduledGroup, node: NodeId) -> bool {
+    group.links.iter().any(|l| l.stores.iter().any(|s| l.value(s.value).node == Some(node)))
+        && !group.stores.iter().any(|s| group.value(s.value).node == Some(node))
 }
 
 fn is_output(problem: &Problem<'_>, id: NodeId) -> bool {

@@ -106,7 +106,22 @@ impl PlanDisplay<'_> {
     }
 
     fn write_group(&self, f: &mut impl Write, group: &ScheduledGroup) -> fmt::Result {
-        let domain = match group.kind {
+        if group.links.is_empty() {
+            writeln!(f, "  {}: {}", group.id, self.domain(group))?;
+            return self.write_loop(f, group, group, "    ");
+        }
+        let over = group.links.last().map_or(String::new(), |l| self.axes(&l.reduced));
+        writeln!(f, "  {}: streamed over [{over}], tile by tile in {} loops", group.id, group.links.len())?;
+        for link in &group.links {
+            writeln!(f, "    {}", self.domain(link))?;
+            self.write_loop(f, group, link, "      ")?;
+        }
+        Ok(())
+    }
+
+    /// What a loop runs over.
+    fn domain(&self, group: &ScheduledGroup) -> String {
+        match group.kind {
             ScheduleKind::Pointwise if group.outer.is_empty() => "scalar".to_owned(),
             ScheduleKind::Pointwise => format!("pointwise over [{}]", self.axes(&group.outer)),
             ScheduleKind::Contraction => {
@@ -129,6 +144,7 @@ impl PlanDisplay<'_> {
                     ScheduleKind::Column => "column",
                     ScheduleKind::Split => "split",
                     ScheduleKind::Pointwise | ScheduleKind::Contraction => "pointwise",
+                    ScheduleKind::Streamed => "streamed",
                 };
                 let each = match group.outer.is_empty() {
                     true => String::new(),
@@ -140,8 +156,17 @@ impl PlanDisplay<'_> {
                 };
                 format!("{name}{each} over [{}] in {sweeps}", self.axes(&group.reduced))
             }
-        };
-        writeln!(f, "  {}: {domain}", group.id)?;
+        }
+    }
+
+    /// What a loop of a group reads, computes and writes.
+    fn write_loop(
+        &self,
+        f: &mut impl Write,
+        whole: &ScheduledGroup,
+        group: &ScheduledGroup,
+        indent: &str,
+    ) -> fmt::Result {
         let mut reads = Vec::new();
         for operand in &group.operands {
             if let Operand::Buffer { buffer, dtype, map } = operand {
@@ -153,14 +178,14 @@ impl PlanDisplay<'_> {
             }
         }
         for read in reads {
-            writeln!(f, "    reads  {read}")?;
+            writeln!(f, "{indent}reads  {read}")?;
         }
         for (k, pass) in group.passes.iter().enumerate() {
             let name =
                 |v: &crate::id::ValueId| group.value(*v).node.map_or_else(|| v.to_string(), |n| self.node(n));
             let list = |values: &[crate::id::ValueId]| values.iter().map(name).collect::<Vec<_>>().join(", ");
             if group.passes.len() > 1 || !pass.reductions.is_empty() {
-                write!(f, "    sweep {}:", k + 1)?;
+                write!(f, "{indent}sweep {}:", k + 1)?;
                 let maps = pass.values.iter().filter(|v| matches!(group.value(**v).op, BodyOp::Map { .. }));
                 write!(f, " {} maps", maps.count())?;
                 if !pass.reductions.is_empty() {
@@ -174,12 +199,10 @@ impl PlanDisplay<'_> {
         }
         for store in &group.stores {
             let value = group.value(store.value).node.map_or_else(String::new, |n| self.node(n));
-            writeln!(
-                f,
-                "    writes {}: {} = {value}",
-                self.access(store.buffer, &store.indices),
-                store.dtype
-            )?;
+            let stays = whole.stores.iter().any(|s| s.buffer == store.buffer);
+            let verb = if stays { "writes" } else { "makes " };
+            let access = self.access(store.buffer, &store.indices);
+            writeln!(f, "{indent}{verb} {access}: {} = {value}", store.dtype)?;
         }
         Ok(())
     }
@@ -235,7 +258,8 @@ impl fmt::Display for PlanDisplay<'_> {
         }
         for (k, temp) in plan.temps.iter().enumerate() {
             let axes = self.axes(&temp.axes);
-            writeln!(f, "temp t{k}[{axes}]: {} = {}", temp.dtype, self.node(temp.node))?;
+            let what = if temp.streamed { "tiles of" } else { "temp" };
+            writeln!(f, "{what} t{k}[{axes}]: {} = {}", temp.dtype, self.node(temp.node))?;
         }
         for (group, written, read) in &plan.in_place {
             let (written, read) = (self.buffer(*written), self.buffer(*read));
@@ -294,6 +318,7 @@ impl fmt::Display for Rule {
             Rule::ReductionEpilogue => "reduction epilogue",
             Rule::ContractionPrologue => "contraction prologue",
             Rule::ContractionEpilogue => "contraction epilogue",
+            Rule::Streaming => "streaming",
             Rule::Siblings => "siblings",
             Rule::Horizontal => "horizontal",
             Rule::Recomputation => "recomputation",
@@ -316,6 +341,7 @@ impl fmt::Display for Refusal {
             Refusal::LostParallelism => "lost parallelism",
             Refusal::Recomputation => "recomputation",
             Refusal::Slower => "slower",
+            Refusal::NotStreamed => "not streamed",
             Refusal::InPlaceHazard => "in-place hazard",
         })
     }

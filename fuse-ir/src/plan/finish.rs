@@ -4,15 +4,16 @@ use crate::graph::Kernel;
 use crate::id::{AxisId, GroupId, TempId};
 use crate::index_map::polynomial::{ExtentFacts, Polynomial};
 use crate::index_map::{Extent, IndexExpr, IndexMap};
-use crate::plan::cost::{map_operations, price_group};
+use crate::plan::cost::{buffers_between, map_operations, price_group};
 use crate::plan::decide::explain_partition;
 use crate::plan::horizontal::join_launches;
 use crate::plan::partition::{Partition, Problem};
 use crate::plan::trial::Launches;
 use crate::plan::{Launch, Plan, Refusal, Temp};
 use crate::schedule::contraction::collect_axes;
+use crate::schedule::streamed::node_of_temp;
 use crate::schedule::{BodyOp, BufferRef, Level, Operand, ScheduleKind, ScheduledGroup};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The groups of a partition in the given order of slots, with final names, and the temps between them.
 fn name_groups(partition: &Partition, order: &[usize]) -> Option<(Vec<ScheduledGroup>, Vec<Temp>)> {
@@ -21,26 +22,47 @@ fn name_groups(partition: &Partition, order: &[usize]) -> Option<(Vec<ScheduledG
     let mut groups = Vec::with_capacity(order.len());
     for (k, slot) in order.iter().enumerate() {
         let mut group = partition.group(*slot)?.lowered.group.clone();
+        let own: BTreeSet<BufferRef> = group.stores.iter().map(|s| s.buffer).collect();
         group.id = GroupId::from_index(k);
-        for store in &mut group.stores {
-            if let BufferRef::Temp(node) = store.buffer {
-                let axes = store.indices.iter().map(|(a, _)| *a).collect();
-                let temp = TempId::from_index(temps.len());
-                temps.push(Temp { dtype: store.dtype, axes, node: crate::id::NodeId(node.0) });
-                names.insert(node, temp);
-                store.buffer = BufferRef::Temp(temp);
+        let id = group.id;
+        for each in group.loops_mut() {
+            each.id = id;
+            for operand in &mut each.operands {
+                rename_temp(operand, &names);
+            }
+            for store in &mut each.stores {
+                if let BufferRef::Temp(node) = store.buffer {
+                    let axes = store.indices.iter().map(|(a, _)| *a).collect();
+                    let temp = TempId::from_index(temps.len());
+                    let streamed = !own.contains(&store.buffer);
+                    temps.push(Temp { dtype: store.dtype, axes, node: node_of_temp(node), streamed });
+                    names.insert(node, temp);
+                    store.buffer = BufferRef::Temp(temp);
+                }
             }
         }
-        for operand in &mut group.operands {
-            if let Operand::Buffer { buffer: BufferRef::Temp(temp), .. } = operand
-                && let Some(name) = names.get(temp)
-            {
-                *temp = *name;
+        if group.kind == ScheduleKind::Streamed {
+            group.operands.iter_mut().for_each(|operand| rename_temp(operand, &names));
+            for store in &mut group.stores {
+                if let BufferRef::Temp(node) = &mut store.buffer
+                    && let Some(name) = names.get(node)
+                {
+                    *node = *name;
+                }
             }
         }
         groups.push(group);
     }
     Some((groups, temps))
+}
+
+/// Gives a buffer that an earlier loop stores its final name.
+fn rename_temp(operand: &mut Operand, names: &BTreeMap<TempId, TempId>) {
+    if let Operand::Buffer { buffer: BufferRef::Temp(temp), .. } = operand
+        && let Some(name) = names.get(temp)
+    {
+        *temp = *name;
+    }
 }
 
 /// Counts of something at every position of some axes: sums of products of extents, before they are an expression.
@@ -95,8 +117,12 @@ fn sum_bytes(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
     let mut sum = Counts::default();
     for group in groups {
         let mut buffers: BTreeMap<BufferRef, (i64, Vec<Part>)> = BTreeMap::new();
-        for operand in &group.operands {
+        let between = buffers_between(group);
+        for operand in group.loops().iter().flat_map(|l| &l.operands) {
             let Operand::Buffer { buffer, dtype, map } = operand else { continue };
+            if between.contains(buffer) {
+                continue;
+            }
             let mut whole: Vec<AxisId> = map.indices.iter().map(|(a, _)| *a).collect();
             whole.sort();
             let mut axes = read_axes(map).unwrap_or_else(|| whole.clone());
@@ -114,8 +140,10 @@ fn sum_bytes(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
         for (size, parts) in buffers.into_values() {
             parts.into_iter().for_each(|part| sum.add(part.axes, size));
         }
-        for store in &group.stores {
-            sum.add(level_axes(group, group.value(store.value).level), store.dtype.size() as i64);
+        for each in group.loops() {
+            for store in each.stores.iter().filter(|s| !between.contains(&s.buffer)) {
+                sum.add(level_axes(each, each.value(store.value).level), store.dtype.size() as i64);
+            }
         }
     }
     sum.to_extent(&problem.facts.extents)
@@ -125,7 +153,7 @@ fn sum_bytes(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
 fn sum_operations(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
     let kernel = problem.kernel;
     let mut sum = Counts::default();
-    for group in groups {
+    for group in groups.iter().flat_map(ScheduledGroup::loops) {
         let mut counts: BTreeMap<Level, i64> = BTreeMap::new();
         let contraction = group.kind == ScheduleKind::Contraction;
         let depends = collect_axes(&group.operands, &group.values, &group.reduced);

@@ -9,7 +9,7 @@ use crate::plan::display::Micros;
 use crate::plan::partition::{Group, PASS_ONE_TENSOR, Partition, Problem};
 use crate::plan::{Decision, Refusal, Rule};
 use crate::schedule::build::write_an_op;
-use crate::schedule::{BodyOp, ScheduledGroup};
+use crate::schedule::{BodyOp, ScheduleKind, ScheduledGroup};
 
 /// Work in seconds up to which a group is small: a few starts of a launch.
 const SMALL_WORK: f64 = 10e-6;
@@ -100,7 +100,11 @@ fn weigh(
         !parts.iter().any(|k| overwrites(*k)),
         "what overwrites a parameter depends on what reads or overwrites it earlier"
     );
-    let (refusal, reason, remedy) = if parameters > target.parameters {
+    let is_streamed = |k: &usize| group(*k).is_some_and(|g| g.lowered.group.kind == ScheduleKind::Streamed);
+    let (refusal, reason, remedy) = if parts.iter().chain([&slot]).any(is_streamed) {
+        let reason = "a streamed launch works tile by tile and takes no other work along".to_owned();
+        (Some(Refusal::NotStreamed), reason, None)
+    } else if parameters > target.parameters {
         let reason = format!("{parameters} buffers and scalars, {} fit a launch", target.parameters);
         (Some(Refusal::Parameters), reason, Some(PASS_ONE_TENSOR.to_owned()))
     } else if code > target.code_size {

@@ -27,6 +27,7 @@ impl Plan {
                     "dtype": t.dtype.name(),
                     "axes": names.axes(&t.axes),
                     "value": names.node(t.node),
+                    "streamed": t.streamed,
                 })
             })
             .collect();
@@ -104,6 +105,7 @@ impl Names<'_> {
             ScheduleKind::Contraction => "contraction",
             ScheduleKind::Column => "column",
             ScheduleKind::Split => "split",
+            ScheduleKind::Streamed => "streamed",
         };
         let reads: Vec<Value> = group
             .operands

@@ -8,8 +8,9 @@ use crate::graph::{Kernel, Op, OutputTarget};
 use crate::id::{AxisId, NodeId, ParamId, TempId};
 use crate::plan::Refusal;
 use crate::plan::cost::{Price, Sizes, count_code, count_live_values, count_parameters, price_group};
-use crate::schedule::build::{BodyContext, Refused, Root, build_body, write_an_op};
+use crate::schedule::build::{Body, BodyContext, Refused, Root, build_body, write_an_op};
 use crate::schedule::passes::schedule_body;
+use crate::schedule::streamed::build_streamed;
 use crate::schedule::{BodyOp, BufferRef, MOST_DIMENSIONS, Operand, ScheduledGroup};
 use crate::target::Target;
 use std::cell::Cell;
@@ -124,9 +125,21 @@ impl<'a> Problem<'a> {
             memory: &in_memory,
             code_size: self.target.code_size,
         };
-        let body = build_body(context, roots)?;
-        self.work.values.set(self.work.values.get() + body.values.len() as u64);
-        let group = schedule_body(self.kernel, self.target, self.sizes, body, self.may_split);
+        let group = match build_body(context, roots) {
+            Ok(body) => {
+                self.work.values.set(self.work.values.get() + body.values.len() as u64);
+                schedule_body(self.kernel, self.target, self.sizes, body, self.may_split)
+            }
+            // What cannot share one loop may still share tiles.
+            Err(refused) => {
+                let schedule = |body: Body| {
+                    self.work.values.set(self.work.values.get() + body.values.len() as u64);
+                    schedule_body(self.kernel, self.target, self.sizes, body, false)
+                };
+                let buffer_of = |id: NodeId| self.buffer_of(id);
+                build_streamed(context, roots, &buffer_of, &schedule).unwrap_or(Err(refused))?
+            }
+        };
         let first = roots.first().map(|r| r.node(self.kernel));
         let refuse = |refusal, because: String| Refused::new(refusal, first, because);
         let parameters = count_parameters(&group);
@@ -146,13 +159,14 @@ impl<'a> Problem<'a> {
             let because = format!("about {code} operations, {limit} fit a launch");
             return Err(refuse(Refusal::CodeSize, because).unless(write_an_op()));
         }
-        let reductions: usize = group.passes.iter().map(|p| p.reductions.len()).sum();
+        let of_loop = |l: &ScheduledGroup| l.passes.iter().map(|p| p.reductions.len()).sum::<usize>();
+        let reductions = group.loops().iter().map(of_loop).max().unwrap_or(0);
         if reductions > self.target.reductions as usize {
             let limit = self.target.reductions;
             let because = format!("{reductions} reductions, {limit} fit a group");
             return Err(refuse(Refusal::CodeSize, because));
         }
-        let live = count_live_values(self.target, &group);
+        let live = group.loops().iter().map(|l| count_live_values(self.target, l)).max().unwrap_or(0);
         if live > self.target.live_values && group.values.len() > 2 {
             let limit = self.target.live_values;
             let because = format!("{live} values live at once, {limit} fit registers");

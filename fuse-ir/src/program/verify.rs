@@ -50,7 +50,8 @@ fn buffers_written(group: &ScheduledGroup) -> BTreeSet<BufferRef> {
 /// Each result and temporary is stored once, each `&mut` parameter as often as the kernel writes it.
 fn verify_coverage(program: &Program) -> Result<(), String> {
     let stores = |buffer: BufferRef| {
-        program.plan.groups().flat_map(|g| &g.stores).filter(|s| s.buffer == buffer).count()
+        let loops = program.plan.groups().flat_map(ScheduledGroup::loops);
+        loops.flat_map(|l| &l.stores).filter(|s| s.buffer == buffer).count()
     };
     let expect = |buffer: BufferRef, times: usize| match stores(buffer) {
         found if found == times => Ok(()),

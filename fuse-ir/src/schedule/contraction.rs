@@ -196,7 +196,7 @@ pub(crate) fn multiply_and_sum(body: &mut Body) {
     body.stores.iter_mut().for_each(|s| s.value = renamed[s.value.index()]);
 }
 
-fn rename_reads(op: &mut BodyOp, renamed: &[ValueId]) {
+pub(super) fn rename_reads(op: &mut BodyOp, renamed: &[ValueId]) {
     match op {
         BodyOp::Map { args: list, .. } | BodyOp::Reduce { sources: list, .. } => {
             list.iter_mut().for_each(|v| *v = renamed[v.index()]);
@@ -207,7 +207,7 @@ fn rename_reads(op: &mut BodyOp, renamed: &[ValueId]) {
 }
 
 /// The operand with the values of its indirect reads renamed.
-fn rename_operand(operand: &mut Operand, renamed: &[ValueId]) {
+pub(super) fn rename_operand(operand: &mut Operand, renamed: &[ValueId]) {
     let rename = |e: &mut IndexExpr| {
         *e = e.map_leaves(&mut |leaf| match leaf {
             IndexExpr::Indirect(n) => IndexExpr::Indirect(NodeId(renamed[n.index()].0)),
@@ -273,6 +273,11 @@ pub fn cut_contraction(group: &ScheduledGroup) -> Option<Parts> {
         return None;
     }
     let (sides, products) = contraction_of(group)?;
+    Some(cut_products(group, sides, &products))
+}
+
+/// Takes a contraction apart whose sides are given: every axis of both sources is among the batch, which may have more.
+pub(super) fn cut_products(group: &ScheduledGroup, sides: Sides, products: &[Product]) -> Parts {
     let mut sources: Vec<(ValueId, bool)> = Vec::new();
     let mut panels = Vec::new();
     let mut panel_of = |value: ValueId, is_left: bool| {
@@ -295,7 +300,8 @@ pub fn cut_contraction(group: &ScheduledGroup) -> Option<Parts> {
         products.iter().map(|p| (panel_of(p.left, true), panel_of(p.right, false))).collect();
     let roots: Vec<ValueId> = group.stores.iter().map(|s| s.value).collect();
     let kept: Vec<ValueId> = products.iter().map(|p| p.value).collect();
-    let (epilogue, renamed) = extract_epilogue(group, &roots, &kept);
+    let (mut epilogue, renamed) = extract_epilogue(group, &roots, &kept);
+    epilogue.outer = [sides.batch.as_slice(), &sides.rows, &sides.columns].concat();
     let products = products
         .iter()
         .zip(pairs)
@@ -304,11 +310,11 @@ pub fn cut_contraction(group: &ScheduledGroup) -> Option<Parts> {
             Some(PartProduct { value, left, right, dtype: group.value(p.value).dtype })
         })
         .collect();
-    Some(Parts { sides, panels, epilogue, products })
+    Parts { sides, panels, epilogue, products }
 }
 
 /// What a source that only widens a loaded narrow float loads: loads widen by themselves.
-fn peel_widening(group: &ScheduledGroup, value: ValueId) -> ValueId {
+pub(super) fn peel_widening(group: &ScheduledGroup, value: ValueId) -> ValueId {
     let BodyOp::Map { function: MapFn::Op(ScalarOp::Cast(DType::F32)), args } = &group.value(value).op else {
         return value;
     };
@@ -318,7 +324,7 @@ fn peel_widening(group: &ScheduledGroup, value: ValueId) -> ValueId {
 }
 
 /// The pointwise group over these axes that computes `roots`, the last of them last, and stores nothing.
-fn extract(group: &ScheduledGroup, roots: &[ValueId], outer: Vec<AxisId>) -> ScheduledGroup {
+pub(super) fn extract(group: &ScheduledGroup, roots: &[ValueId], outer: Vec<AxisId>) -> ScheduledGroup {
     let (mut cut, _) = copy_values(group, roots, &[]);
     cut.outer = outer;
     fill_pass(&mut cut);
@@ -366,6 +372,7 @@ fn copy_values(
         prologue: Vec::new(),
         passes: Vec::new(),
         stores: Vec::new(),
+        links: Vec::new(),
     };
     let mut renamed: Vec<Option<ValueId>> = vec![None; group.values.len()];
     // Of a value that is not needed nobody asks.
@@ -395,7 +402,7 @@ fn copy_values(
 }
 
 /// The one pass of a pointwise group, and its uniform values.
-fn fill_pass(cut: &mut ScheduledGroup) {
+pub(super) fn fill_pass(cut: &mut ScheduledGroup) {
     let mut pass = Pass::default();
     for k in 0..cut.values.len() {
         let id = ValueId::from_index(k);

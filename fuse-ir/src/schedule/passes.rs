@@ -42,6 +42,7 @@ pub fn schedule_body(
         prologue: Vec::new(),
         passes: Vec::new(),
         stores: body.stores,
+        links: Vec::new(),
     };
     assign_passes(kernel, target, sizes, &mut group);
     if contraction {
@@ -152,7 +153,8 @@ fn order_outer(outer: &[AxisId], votes: &Votes, kind: ScheduleKind) -> Vec<AxisI
             // `max_by_key` takes the last of equals; the heaviest buffer stands first.
             candidates.rev().max_by_key(|(_, bytes)| *bytes).map(|(a, _)| *a)
         }
-        ScheduleKind::Row | ScheduleKind::Split | ScheduleKind::Contraction => None,
+        ScheduleKind::Row | ScheduleKind::Split => None,
+        ScheduleKind::Contraction | ScheduleKind::Streamed => None,
     };
     if let Some(lanes) = lanes {
         order.retain(|a| *a != lanes);

@@ -92,36 +92,24 @@ impl Drop for Borrows<'_> {
     }
 }
 
-/// The states of the storages of several calls, each taken once, until they are dropped.
-pub(crate) struct AllBorrows<'a>(Vec<(&'a Arc<Storage>, bool)>);
+/// Storages whose states are taken one after the other, until it is dropped. Each may be taken once.
+pub(crate) struct TakenStorages(Vec<(Arc<Storage>, bool)>);
 
-/// Takes the memory of calls that are made as one, for writing what any of them writes.
-pub(crate) fn borrow_all<'a>(
-    calls: impl Iterator<Item = (&'a Arc<Loaded>, &'a (Vec<Arg<'a>>, Vec<Arg<'a>>))>,
-) -> Result<AllBorrows<'a>, Error> {
-    let mut wanted: Vec<(&Arc<Storage>, bool, &Loaded, usize)> = Vec::new();
-    for (loaded, (args, results)) in calls {
-        for (k, arg) in args.iter().chain(results).enumerate() {
-            let Some(tensor) = arg.as_tensor() else { continue };
-            match wanted.iter_mut().find(|w| Arc::ptr_eq(w.0, tensor.storage)) {
-                Some(found) => found.1 |= tensor.written,
-                None => wanted.push((tensor.storage, tensor.written, loaded, k)),
-            }
-        }
+impl TakenStorages {
+    /// None yet, with room for that many.
+    pub(crate) fn with_capacity(count: usize) -> TakenStorages {
+        TakenStorages(Vec::with_capacity(count))
     }
-    let mut taken = AllBorrows(Vec::with_capacity(wanted.len()));
-    for (storage, written, loaded, k) in wanted {
-        let state = if written { storage.try_write() } else { storage.try_read() };
-        state.map_err(|InUse { written }| Error::InUse {
-            argument: Some((loaded.kernel().name.clone(), loaded.argument_name(k))),
-            written,
-        })?;
-        taken.0.push((storage, written));
+
+    /// Takes one, for writing or for reading.
+    pub(crate) fn take(&mut self, storage: Arc<Storage>, written: bool) -> Result<(), InUse> {
+        if written { storage.try_write() } else { storage.try_read() }?;
+        self.0.push((storage, written));
+        Ok(())
     }
-    Ok(taken)
 }
 
-impl Drop for AllBorrows<'_> {
+impl Drop for TakenStorages {
     fn drop(&mut self) {
         for (storage, written) in &self.0 {
             if *written { storage.end_write() } else { storage.end_read() }

@@ -3,11 +3,12 @@
 use super::argument::Arg;
 use super::{Loaded, buffer_bytes};
 use crate::cpu::Buffer;
-use crate::device::Device;
+use crate::device::{Device, Kind};
 use crate::error::Error;
 use crate::lowered::Place;
 use crate::tensor::Storage;
 use fuse_ir::schedule::BufferRef;
+use std::ptr::NonNull;
 
 /// The intermediate buffers of a call; most calls have none.
 pub(super) struct Temps {
@@ -55,6 +56,9 @@ impl Temps {
                 }
                 _ => None,
             });
+            // Of what a streamed launch makes there are tiles only, in the scratch of its threads.
+            let tiles_only = temp.streamed && matches!(device.kind, Kind::Cpu);
+            let lender = lender.or(tiles_only.then_some(NonNull::dangling().as_ptr()));
             temps.push(match lender {
                 Some(start) => Temp { storage: None, start, shape, strides },
                 None => {

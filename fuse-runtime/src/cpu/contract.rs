@@ -17,9 +17,12 @@
 //! order: results depend neither on the threads nor on the other extents, but for what the multiplication does with a
 //! single row or column.
 
+mod known;
 mod multiply;
+mod online;
 mod panel;
 mod sliding;
+mod stream;
 
 use super::affine::Domain;
 use super::bindings::{Bindings, CpuFault};
@@ -29,7 +32,7 @@ use super::launch::{Launch, LaunchBuffers, Steps};
 use super::parallel::{WORTH_WAKING, run_uniform};
 use super::prepare::{GroupExec, PrepareError};
 use super::scratch::Scratch;
-use super::tile::GroupFns;
+use super::tile::{GroupFns, StageFns};
 use super::worker::Worker;
 use fuse_ir::dtype::DType;
 use fuse_ir::graph::Kernel;
@@ -42,6 +45,9 @@ use panel::{PanelExec, PanelPlace};
 use rayon::prelude::*;
 use sliding::Sliding;
 use std::cell::RefCell;
+
+pub use stream::count_tiles;
+pub(crate) use stream::{StreamExec, run_stream};
 
 /// Rows and columns of a tile: enough that packing the sources for the multiplication costs little.
 const ROWS: usize = 512;
@@ -83,15 +89,7 @@ impl ContractionExec {
     ) -> Option<Result<ContractionExec, PrepareError>> {
         let parts = cut_contraction(group)?;
         let mut left = fns.stages;
-        let mut prepare = |part: &ScheduledGroup| {
-            let count = cut_into_stages(kernel, part).stages.len();
-            let Some((own, rest)) = left.split_at_checked(count) else {
-                let reason = format!("{}: a contraction with too few functions", group.id);
-                return Err(PrepareError { reason });
-            };
-            left = rest;
-            GroupExec::new(kernel, part, &GroupFns { stages: own, combiners: &[], rows: None }, set)
-        };
+        let mut prepare = |part: &ScheduledGroup| prepare_part(kernel, part, &mut left, set);
         let mut panels = Vec::new();
         for panel in &parts.panels {
             match prepare(&panel.group) {
@@ -113,6 +111,22 @@ impl ContractionExec {
             set,
         }))
     }
+}
+
+/// Prepares a part of a contraction, which takes its functions from the front of the list.
+fn prepare_part(
+    kernel: &Kernel,
+    part: &ScheduledGroup,
+    left: &mut &'static [StageFns],
+    set: InstructionSet,
+) -> Result<GroupExec, PrepareError> {
+    let count = cut_into_stages(kernel, part).stages.len();
+    let Some((own, rest)) = left.split_at_checked(count) else {
+        let reason = format!("{}: a contraction with too few functions", part.id);
+        return Err(PrepareError { reason });
+    };
+    *left = rest;
+    GroupExec::new(kernel, part, &GroupFns { stages: own, combiners: &[], rows: None }, set)
 }
 
 thread_local! {
@@ -176,7 +190,12 @@ pub(crate) fn run_contraction(exec: &ContractionExec, bindings: &Bindings<'_>) -
     let run = Run { exec, sizes, panels, epilogue, sliding };
     run.run_tasks();
     let of_panels = run.panels.into_iter().map(|p| p.launch);
-    let faults = of_panels.chain([run.epilogue]).map(|launch| {
+    first_fault(of_panels.chain([run.epilogue]))
+}
+
+/// The first fault of the first launch that has one.
+fn first_fault<'a>(launches: impl Iterator<Item = Launch<'a>>) -> Option<CpuFault> {
+    let faults = launches.map(|launch| {
         let first = launch.fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         first.map(|(_, fault)| fault)
     });

@@ -1,7 +1,7 @@
 //! Launches over threads: which blocks are a task, and when threads are worth waking.
 
 use super::bindings::{Bindings, CpuFault};
-use super::contract::run_contraction;
+use super::contract::{run_contraction, run_stream};
 use super::geometry::{Block, Orientation};
 use super::launch::{Launch, LaunchBuffers, prev_power_of_two};
 use super::prepare::{GroupExec, PartExec, PassExec};
@@ -32,6 +32,7 @@ pub(crate) unsafe fn run_parts(parts: &[PartExec], bindings: &Bindings<'_>) -> O
     let run_part = |part: &PartExec| match part {
         PartExec::Loops(exec) => run_loops(exec, bindings),
         PartExec::Contraction(exec) => run_contraction(exec, bindings),
+        PartExec::Stream(exec) => run_stream(exec, bindings),
     };
     if let [part] = parts {
         return run_part(part);
@@ -117,7 +118,7 @@ pub(crate) fn run_uniform(launch: &mut Launch<'_>) {
 
 /// # Safety
 /// `from` points to an element of the compute type.
-unsafe fn read_value(dtype: DType, from: *const u8) -> Value {
+pub(crate) unsafe fn read_value(dtype: DType, from: *const u8) -> Value {
     // SAFETY: by the contract.
     unsafe {
         match dtype.compute() {

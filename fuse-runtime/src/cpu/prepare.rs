@@ -2,7 +2,7 @@
 
 use super::affine::MAX_DIMS;
 use super::bindings::{Bindings, CpuFault};
-use super::contract::ContractionExec;
+use super::contract::{ContractionExec, StreamExec};
 use super::instruction_set::InstructionSet;
 use super::parallel::run_parts;
 use super::reduce::{BuiltinFns, ReduceExec, Step};
@@ -12,7 +12,7 @@ use fuse_ir::graph::{Kernel, Reducer};
 use fuse_ir::id::{AxisId, OperandId, ValueId};
 use fuse_ir::index_map::IndexExpr;
 use fuse_ir::program::Program;
-use fuse_ir::schedule::{BodyOp, ScheduledGroup};
+use fuse_ir::schedule::{BodyOp, ScheduleKind, ScheduledGroup};
 use fuse_ir::stage::{Place, Scalar, Stage, StagedGroup, ValuePlace, cut_into_stages, find_row_function};
 use std::fmt;
 
@@ -101,6 +101,7 @@ impl CpuProgram {
                 let (group, functions) = match part {
                     PartExec::Loops(exec) => (&exec.group, &exec.functions),
                     PartExec::Contraction(exec) => (&exec.group, &exec.functions),
+                    PartExec::Stream(exec) => (&exec.group, &exec.functions),
                 };
                 PartExec::new(&self.kernel, group, functions, set).ok()
             };
@@ -120,6 +121,8 @@ pub(crate) enum PartExec {
     Loops(Box<GroupExec>),
     /// Products by panels.
     Contraction(Box<ContractionExec>),
+    /// Contractions of which what lies between is streamed.
+    Stream(Box<StreamExec>),
 }
 
 impl PartExec {
@@ -129,6 +132,9 @@ impl PartExec {
         fns: &GroupFns,
         set: InstructionSet,
     ) -> Result<PartExec, PrepareError> {
+        if group.kind == ScheduleKind::Streamed {
+            return Ok(PartExec::Stream(Box::new(StreamExec::new(kernel, group, fns, set)?)));
+        }
         match ContractionExec::new(kernel, group, fns, set) {
             Some(exec) => Ok(PartExec::Contraction(Box::new(exec?))),
             None => Ok(PartExec::Loops(Box::new(GroupExec::new(kernel, group, fns, set)?))),

@@ -7,6 +7,7 @@ use super::stream::Stream;
 use crate::call::{CudaSource, Loaded};
 use crate::error::Error;
 use crate::lowered::LoweredProgram;
+use fuse_ir::kernel_ir::Kernel;
 use fuse_ir::lower::LoweredKernel;
 use fuse_ir::print_cuda::{compile_options, entry_name, print_cuda};
 use std::collections::HashMap;
@@ -106,23 +107,47 @@ impl GpuKernel {
         key: FunctionKey,
     ) -> Result<LoadedFunction, Error> {
         let name = &loaded.kernel().name;
-        let facts: Vec<bool> = (0..kernel.kernel.facts.len()).map(|k| key.facts >> k & 1 == 1).collect();
-        let options = compile_options(&kernel.kernel, &facts);
+        let kernel = &kernel.kernel;
         let embedded = loaded.sources.iter().find(|source| is_text_of(source, key)).map(|source| source.text);
-        let compiled = match embedded {
-            Some(text) => {
-                debug_assert_eq!(
-                    text,
-                    print_cuda(&kernel.kernel),
-                    "the embedded text is the lowered kernel's"
-                );
-                cubin::compile(&self.gpu, text, options)
-            }
-            None => cubin::compile(&self.gpu, &print_cuda(&kernel.kernel), options),
+        debug_assert!(embedded.is_none_or(|text| text == print_cuda(kernel)), "it is the lowered kernel's");
+        let first = match embedded {
+            Some(text) => self.load_text(stream, name, kernel, key, text)?,
+            None => self.load_text(stream, name, kernel, key, &print_cuda(kernel))?,
         };
-        let code = compiled.map_err(|error| match error {
+        if first.local_bytes == 0 || kernel.geometry.resident_blocks > 0 {
+            return Ok(first);
+        }
+        // The compiler has saved registers so that more blocks fit, and moved some to memory for that. Told that one block
+        // is enough it does not. The function that there is serves if this does not help.
+        let mut roomy = kernel.clone();
+        roomy.geometry.resident_blocks = 1;
+        match self.load_text(stream, name, &roomy, key, &print_cuda(&roomy)) {
+            Ok(second) if second.local_bytes < first.local_bytes => {
+                self.unload(first);
+                Ok(second)
+            }
+            Ok(second) => {
+                self.unload(second);
+                Ok(first)
+            }
+            Err(_) => Ok(first),
+        }
+    }
+
+    /// Compiles a text of a kernel and loads its function.
+    fn load_text(
+        &self,
+        stream: &Stream,
+        name: &str,
+        kernel: &Kernel,
+        key: FunctionKey,
+        text: &str,
+    ) -> Result<LoadedFunction, Error> {
+        let facts: Vec<bool> = (0..kernel.facts.len()).map(|k| key.facts >> k & 1 == 1).collect();
+        let code = cubin::compile(&self.gpu, text, compile_options(kernel, &facts));
+        let code = code.map_err(|error| match error {
             CompileError::Log(log) => {
-                Error::CudaCompile { kernel: name.clone(), entry: kernel.kernel.name.clone(), log }
+                Error::CudaCompile { kernel: name.to_owned(), entry: kernel.name.clone(), log }
             }
             CompileError::Call(error) => stream.error(error, Some(name)),
         })?;
@@ -130,9 +155,9 @@ impl GpuKernel {
         let module = self.gpu.enter().and_then(|()| driver.load_module(&code));
         let module = module.map_err(|error| self.load_error(stream, error, name))?;
         let find = || {
-            let function = driver.function(module, &entry_name(&kernel.kernel))?;
+            let function = driver.function(module, &entry_name(kernel))?;
             let (_, local_bytes) = driver.resources(function)?;
-            let shared = kernel.kernel.geometry.shared_bytes.as_const();
+            let shared = kernel.geometry.shared_bytes.as_const();
             if shared.is_none_or(|bytes| bytes > 48 << 10) {
                 driver.allow_shared_memory(function, self.gpu.shared_memory as u32)?;
             }
@@ -143,6 +168,14 @@ impl GpuKernel {
             let _ = unsafe { driver.unload_module(module) };
             stream.error(error, Some(name))
         })
+    }
+
+    /// Gives a function back that nobody launches.
+    fn unload(&self, function: LoadedFunction) {
+        // A module says itself of which GPU it is.
+        let _ = self.gpu.enter();
+        // SAFETY: nothing launches it, by the callers; the driver keeps what runs.
+        let _ = unsafe { self.gpu.driver.unload_module(function.module) };
     }
 
     /// That code cannot be loaded. A driver that is for an older CUDA than NVRTC may not take NVRTC's code.
@@ -171,11 +204,7 @@ fn is_text_of(source: &CudaSource, key: FunctionKey) -> bool {
 impl Drop for GpuKernel {
     fn drop(&mut self) {
         let functions = std::mem::take(&mut *self.functions.write().unwrap_or_else(PoisonError::into_inner));
-        // A module says itself of which GPU it is.
-        let _ = self.gpu.enter();
-        for function in functions.into_values() {
-            // SAFETY: the kernel is gone, so that nothing launches its functions; the driver keeps what runs.
-            let _ = unsafe { self.gpu.driver.unload_module(function.module) };
-        }
+        // The kernel is gone, so that nothing launches its functions.
+        functions.into_values().for_each(|function| self.unload(function));
     }
 }

@@ -56,8 +56,18 @@ pub(super) enum Pattern {
 }
 
 /// The patterns that are tried. Moves of one direction cancel in quotients, as in softmax.
-pub(super) const PATTERNS: [Pattern; 5] =
-    [Pattern::Up, Pattern::Down, Pattern::Bit(0), Pattern::Bit(2), Pattern::Bit(5)];
+/// The exponentials of two sums differ by what their sums differ: of many bits one tells the two apart.
+pub(super) const PATTERNS: [Pattern; 9] = [
+    Pattern::Up,
+    Pattern::Down,
+    Pattern::Bit(0),
+    Pattern::Bit(2),
+    Pattern::Bit(5),
+    Pattern::Bit(1),
+    Pattern::Bit(3),
+    Pattern::Bit(4),
+    Pattern::Bit(7),
+];
 
 /// How many functions are put before the kernel's own: those that move results of functions, then those that move
 /// contractions; of f32, then of f64.

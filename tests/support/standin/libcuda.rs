@@ -2,8 +2,7 @@
 //! kernel; of a launch it notes the entry, the geometry and every parameter, as the entry's declaration says they are.
 //! Whatever a driver would refuse, or what would be undefined with one, is a misuse: the call fails and the report says so.
 //!
-//! Settings: `driver` (13000 for CUDA 13.0), `devices`, `capability` (90), `pools`, `shared` and `memory` in bytes,
-//! `local_bytes` (of the functions that are loaded).
+//! Settings: `driver` (13000 for CUDA 13.0), `devices`, `capability` (90), `pools`, `shared` and `memory` in bytes.
 //! Built with `--cfg old` it lacks a function of graphs, as drivers before CUDA 11.4 do.
 
 #![allow(non_snake_case, reason = "names of the driver")]

@@ -1,7 +1,8 @@
 //! A stand-in for NVRTC: it takes the printed CUDA C++, finds the entry and its parameters by their declaration, and gives for
 //! machine code a text that says these, which the stand-in for the driver loads. It compiles nothing.
 //!
-//! Settings: `version` (13000 for 13.0), `reject` (1: no text compiles).
+//! Settings: `version` (13000 for 13.0), `reject` (1: no text compiles), `spills` (bytes of local memory of what is compiled
+//! without a bound of blocks), `always_spills` (of everything else).
 
 mod control;
 
@@ -173,21 +174,24 @@ fn compile(text: &str, options: &[String]) -> Result<(&'static str, Vec<u8>), (u
     if setting("reject", 0) == 1 {
         return Err((COMPILATION, "kernel.cu(7): error: the stand-in takes no text\n".to_owned()));
     }
-    let (name, params) = find_entry(text).map_err(|why| (misuse(why.clone(), COMPILATION), why))?;
+    let (bounds, name, params) = find_entry(text).map_err(|why| (misuse(why.clone(), COMPILATION), why))?;
+    let local = setting(if bounds.contains(',') { "always_spills" } else { "spills" }, 0);
     event(format!("compile {name} {}", options.join(" ")));
     let params: String = params.iter().map(|(name, ty)| format!("param {name} {ty}\n")).collect();
-    Ok((kind, format!("stand-in code {architecture}\nentry {name}\n{params}\0").into_bytes()))
+    Ok((kind, format!("stand-in code {architecture}\nlocal {local}\nentry {name}\n{params}\0").into_bytes()))
 }
 
+/// An entry of a text: its bounds of threads and blocks, its name, and its parameters.
+type Entry = (String, String, Vec<(String, String)>);
+
 /// The entry of a text, and the name and type of each of its parameters; a type of which `*` is part is `pointer`.
-fn find_entry(text: &str) -> Result<(String, Vec<(String, String)>), String> {
+fn find_entry(text: &str) -> Result<Entry, String> {
     let mark = "extern \"C\" __global__ void";
     let (_, rest) = text.split_once(mark).ok_or("a text without an entry")?;
     if rest.contains(mark) {
         return Err("a text with two entries".to_owned());
     }
-    // The bounds of a launch, then the name and the parameters.
-    let (_, rest) = rest.split_once('\n').ok_or("an entry without a name")?;
+    let (bounds, rest) = rest.split_once('\n').ok_or("an entry without a name")?;
     let (name, rest) = rest.split_once('(').ok_or("an entry without parameters")?;
     let (params, _) = rest.split_once(") {").ok_or("an entry without an end")?;
     let param = |text: &str| {
@@ -196,7 +200,7 @@ fn find_entry(text: &str) -> Result<(String, Vec<(String, String)>), String> {
         Ok((name.to_owned(), ty.to_owned()))
     };
     let params = params.split(',').map(str::trim).filter(|p| !p.is_empty()).map(param);
-    Ok((name.trim().to_owned(), params.collect::<Result<_, String>>()?))
+    Ok((bounds.to_owned(), name.trim().to_owned(), params.collect::<Result<_, String>>()?))
 }
 
 /// Gives bytes by two functions, as NVRTC does.

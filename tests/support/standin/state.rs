@@ -179,13 +179,14 @@ impl Driver {
         if !fits {
             return Err(misuse(format!("{kind}_{number} is loaded on {capability}"), crate::NO_BINARY_FOR_GPU));
         }
-        let name = lines.next().and_then(|line| line.strip_prefix("entry ")).ok_or(crate::INVALID_IMAGE)?;
+        let mut line = |start| lines.next().and_then(|line| line.strip_prefix(start)).ok_or(crate::INVALID_IMAGE);
+        let local_bytes = line("local ")?.parse().map_err(|_| crate::INVALID_IMAGE)?;
+        let name = line("entry ")?;
         let param = |line: &str| {
             let (name, ty) = line.strip_prefix("param ")?.split_once(' ')?;
             Some((name.to_owned(), ty.to_owned()))
         };
         let params = lines.map(param).collect::<Option<Vec<_>>>().ok_or(crate::INVALID_IMAGE)?;
-        let local_bytes = setting("local_bytes", 0) as i32;
         Ok(self.add(Object::Module(Entry { name: name.to_owned(), local_bytes, params })))
     }
 

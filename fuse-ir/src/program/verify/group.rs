@@ -8,11 +8,16 @@ use crate::index_map::IndexExpr;
 use crate::program::Program;
 use crate::scalar::ScalarOp;
 use crate::schedule::contraction::contraction_of;
+use crate::schedule::streamed::cut_streamed;
 use crate::schedule::{BodyOp, BufferRef, Level, Operand, ScheduleKind, ScheduledGroup};
 use std::collections::BTreeSet;
 
 /// Checks kinds, dtypes, levels, that each value is computed before it is read, and stores.
 pub(super) fn verify_group(program: &Program, group: &ScheduledGroup) -> Result<(), String> {
+    if group.kind == ScheduleKind::Streamed {
+        group.links.iter().try_for_each(|link| verify_group(program, link))?;
+        return cut_streamed(group).map(|_| ()).map_err(|e| format!("it cannot be streamed: {e:?}"));
+    }
     verify_kind(group)?;
     for i in 0..group.values.len() {
         let id = ValueId::from_index(i);
@@ -62,6 +67,7 @@ fn verify_kind(group: &ScheduledGroup) -> Result<(), String> {
         }
         ScheduleKind::Pointwise | ScheduleKind::Row | ScheduleKind::Column => Ok(()),
         ScheduleKind::Split | ScheduleKind::Contraction => Ok(()),
+        ScheduleKind::Streamed => Err("a link is streamed itself".to_owned()),
     }
 }
 

@@ -21,12 +21,15 @@ pub(crate) fn verify_ids(program: &Program) -> Result<(), String> {
         }
     }
     for group in program.plan.groups() {
-        let verified = if axes_exist(&group.outer) && axes_exist(&group.reduced) {
-            verify_group_ids(program, group)
-        } else {
-            Err("an axis does not exist".to_owned())
-        };
-        verified.map_err(|e| format!("{}: {e}", group.id))?;
+        let stored = group.stores.iter().all(|s| buffer_axes(program, s.buffer).is_some());
+        for each in group.loops() {
+            let verified = if stored && axes_exist(&each.outer) && axes_exist(&each.reduced) {
+                verify_group_ids(program, each)
+            } else {
+                Err("an axis or a buffer does not exist".to_owned())
+            };
+            verified.map_err(|e| format!("{}: {e}", group.id))?;
+        }
     }
     Ok(())
 }

@@ -1,0 +1,226 @@
+//! Statistics of rows that come in a tile at a time: greatest values, sums, and exponentials less the greatest so far.
+//!
+//! Each row keeps the greatest exponent so far. When a tile has a greater one, what was added up before is scaled; so no
+//! exponential is greater than 1, whatever the scores.
+
+use super::super::instruction_set::InstructionSet;
+use crate::math::{exp, maximum};
+
+/// Accumulators of a row.
+const LANES: usize = 64;
+
+/// A tile of rows of f32.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rows {
+    pub(super) data: *mut f32,
+    /// Elements from one row to the next.
+    pub(super) stride: usize,
+    pub(super) rows: usize,
+    pub(super) len: usize,
+}
+
+impl Rows {
+    /// # Safety
+    /// The tile is initialised, and nothing else touches it for `'a`.
+    #[inline(always)]
+    unsafe fn row<'a>(self, k: usize) -> &'a mut [f32] {
+        // SAFETY: by the contract.
+        unsafe { std::slice::from_raw_parts_mut(self.data.add(k * self.stride), self.len) }
+    }
+}
+
+/// What a row is shifted by: its greatest exponent; 0 where there is none but −∞, and no more than the greatest number, so that
+/// an infinite exponent has an infinite exponential.
+#[inline(always)]
+pub(super) fn reference(greatest: f32) -> f32 {
+    let bounded = if greatest == f32::INFINITY { f32::MAX } else { greatest };
+    if greatest == f32::NEG_INFINITY { 0.0 } else { bounded }
+}
+
+#[inline(always)]
+fn greatest_of(row: &[f32]) -> f32 {
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let (whole, tail) = row.as_chunks::<LANES>();
+    for chunk in whole {
+        for i in 0..LANES {
+            lanes[i] = maximum(lanes[i], chunk[i]);
+        }
+    }
+    let last = tail.iter().fold(f32::NEG_INFINITY, |m, x| maximum(m, *x));
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = maximum(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    maximum(lanes[0], last)
+}
+
+#[inline(always)]
+fn fold(mut lanes: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] += lanes[i + half];
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+#[inline(always)]
+fn sum_of(row: &[f32]) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let (whole, tail) = row.as_chunks::<LANES>();
+    for chunk in whole {
+        for i in 0..LANES {
+            lanes[i] += chunk[i];
+        }
+    }
+    fold(lanes) + tail.iter().sum::<f32>()
+}
+
+/// Puts `exp(x - c)` in place of `x` and gives the sum.
+#[inline(always)]
+fn exponentiate<const F: bool>(row: &mut [f32], c: f32) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let (whole, tail) = row.as_chunks_mut::<LANES>();
+    for chunk in whole {
+        for i in 0..LANES {
+            chunk[i] = exp::<F>(chunk[i] - c);
+            lanes[i] += chunk[i];
+        }
+    }
+    let mut sum = fold(lanes);
+    for x in tail {
+        *x = exp::<F>(*x - c);
+        sum += *x;
+    }
+    sum
+}
+
+/// What becomes of the rows of a tile of exponents.
+pub(super) struct Advance<'a> {
+    /// The exponents, and then their exponentials.
+    pub(super) tile: Rows,
+    /// The greatest exponent of each row so far.
+    pub(super) greatest: &'a mut [f32],
+    /// By which what was added up so far is to be scaled.
+    pub(super) factors: &'a mut [f32],
+    /// The sums of the exponentials of the tile.
+    pub(super) sums: &'a mut [f32],
+}
+
+#[inline(always)]
+unsafe fn advance_body<const F: bool>(a: &mut Advance<'_>) {
+    for k in 0..a.tile.rows {
+        // SAFETY: by the contract of `advance`.
+        let row = unsafe { a.tile.row(k) };
+        let before = a.greatest[k];
+        let now = maximum(before, greatest_of(row));
+        a.greatest[k] = now;
+        // Before the first finite exponent there is nothing to scale.
+        let unchanged = before == now || before == f32::NEG_INFINITY;
+        a.factors[k] = if unchanged { 1.0 } else { exp::<F>(reference(before) - reference(now)) };
+        a.sums[k] = exponentiate::<F>(row, reference(now));
+    }
+}
+
+#[inline(always)]
+unsafe fn greatest_body<const F: bool>(tile: Rows, greatest: &mut [f32]) {
+    for (k, m) in greatest.iter_mut().enumerate().take(tile.rows) {
+        // SAFETY: by the contract of `take_greatest`.
+        *m = maximum(*m, greatest_of(unsafe { tile.row(k) }));
+    }
+}
+
+#[inline(always)]
+unsafe fn sum_body<const F: bool>(tile: Rows, sums: &mut [f32]) {
+    for (k, s) in sums.iter_mut().enumerate().take(tile.rows) {
+        // SAFETY: by the contract of `sum_rows`.
+        *s = sum_of(unsafe { tile.row(k) });
+    }
+}
+
+#[inline(always)]
+unsafe fn scale_body<const F: bool>(tile: Rows, factors: &[f32]) {
+    for (k, &factor) in factors.iter().enumerate().take(tile.rows) {
+        if factor == 1.0 {
+            continue;
+        }
+        // SAFETY: by the contract of `scale_rows`.
+        unsafe { tile.row(k) }.iter_mut().for_each(|x| *x *= factor);
+    }
+}
+
+#[inline(always)]
+unsafe fn finite_body<const F: bool>(tile: Rows) -> bool {
+    let mut finite = true;
+    for k in 0..tile.rows {
+        // SAFETY: by the contract of `is_finite`.
+        let row = unsafe { tile.row(k) };
+        // The exponent of what is not finite has all bits set.
+        let most = row.iter().fold(0u32, |m, x| m.max(x.to_bits() & 0x7f80_0000));
+        finite &= most != 0x7f80_0000;
+    }
+    finite
+}
+
+/// The versions of a function for each instruction set, and the one that picks. The function is told whether there is fused
+/// multiply-add.
+macro_rules! versions {
+    ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?, $body:ident) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The tile is initialised and nothing else touches it; the processor has the instruction set.
+        pub(super) unsafe fn $name(set: InstructionSet, $($arg: $ty),*) $(-> $ret)? {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c")]
+            unsafe fn avx2($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: by the contract.
+                unsafe { $body::<true>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+            unsafe fn avx512($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: by the contract.
+                unsafe { $body::<true>($($arg),*) }
+            }
+            // SAFETY: by the contract.
+            unsafe {
+                match set {
+                    #[cfg(target_arch = "x86_64")]
+                    InstructionSet::Avx512 => avx512($($arg),*),
+                    #[cfg(target_arch = "x86_64")]
+                    InstructionSet::Avx2 => avx2($($arg),*),
+                    #[cfg(not(target_arch = "x86_64"))]
+                    InstructionSet::Avx512 | InstructionSet::Avx2 => $body::<{ cfg!(target_arch = "aarch64") }>($($arg),*),
+                    InstructionSet::Baseline => $body::<{ cfg!(target_arch = "aarch64") }>($($arg),*),
+                }
+            }
+        }
+    };
+}
+
+versions! {
+    /// Takes a tile of exponents along.
+    advance(a: &mut Advance<'_>), advance_body
+}
+versions! {
+    /// Takes the greatest values of a tile along.
+    take_greatest(tile: Rows, greatest: &mut [f32]), greatest_body
+}
+versions! {
+    /// The sum of each row.
+    sum_rows(tile: Rows, sums: &mut [f32]), sum_body
+}
+versions! {
+    /// Multiplies each row by its factor.
+    scale_rows(tile: Rows, factors: &[f32]), scale_body
+}
+versions! {
+    /// Whether there is neither an infinity nor a NaN.
+    is_finite(tile: Rows) -> bool, finite_body
+}
