@@ -28,7 +28,7 @@ pub(crate) fn list_edges(program: &Program) -> Vec<Edge> {
         .outputs
         .iter()
         .map(|output| output.value)
-        .chain(program.plan.temps.iter().map(|temp| temp.node))
+        .chain(program.plan.temps.iter().filter(|temp| !temp.streamed).map(|temp| temp.node))
         .collect();
     let inlined = |id: NodeId| matches!(kernel.node(id).op, Op::View { .. }) && !stored.contains(&id);
     let computed = mark_computed(program);
@@ -55,7 +55,9 @@ fn is_about_edge(decision: &Decision, producer: NodeId, consumer: NodeId) -> boo
     let of_edges = match decision.rule {
         Rule::Vertical | Rule::ReductionPrologue | Rule::ReductionEpilogue => true,
         Rule::ContractionPrologue | Rule::ContractionEpilogue => true,
-        Rule::Streaming | Rule::Recomputation => true,
+        Rule::Recomputation => true,
+        // That contractions do not stream is one decision about all that lies between them.
+        Rule::Streaming => decision.refusal.is_none(),
         Rule::Siblings | Rule::Horizontal | Rule::InPlace => false,
     };
     of_edges && (decision.producer, decision.consumer) == (producer, consumer)

@@ -104,7 +104,9 @@ fn find(lint: Lint, kernel: &PlannedKernel, name: Place) -> Vec<Diagnostic> {
             refused.map(tell).collect()
         }
         Lint::Materialized => {
-            let large = plan.temps.iter().filter_map(|temp| {
+            // What streams is used up tile by tile.
+            let stored = plan.temps.iter().filter(|temp| !temp.streamed);
+            let large = stored.filter_map(|temp| {
                 let extent = |axis| plan.assumed.iter().find(|(a, _)| *a == axis).map_or(1, |(_, n)| *n);
                 let elements = temp.axes.iter().fold(1u64, |n, axis| n.saturating_mul(extent(*axis)));
                 let bytes = elements.saturating_mul(temp.dtype.size() as u64);
