@@ -214,7 +214,7 @@ fn two_launches() -> Program {
     second.values = vec![body(Level::Inner, BodyOp::Load(OperandId(0)))];
     second.passes = vec![Pass { values: values(&[0]), stores: vec![0], ..Pass::default() }];
     second.stores = vec![store(0, BufferRef::Result(0), vec![at(0)])];
-    let temp = Temp { dtype: DType::F32, axes: vec![axis(0)], node: NodeId(1) };
+    let temp = Temp { dtype: DType::F32, axes: vec![axis(0)], node: NodeId(1), streamed: false };
     program(b, vec![vec![first], vec![second]], vec![temp])
 }
 
