@@ -21,7 +21,7 @@
 mod algebra;
 mod parts;
 
-pub use parts::{Maximum, Source, StreamParts, Sum, Weights, cut_streamed};
+pub use parts::{Admitted, Maximum, Source, StreamParts, Sum, Weights, cut_streamed};
 
 use crate::graph::{Op, OutputTarget, Reducer};
 use crate::id::{AxisId, NodeId, TempId};

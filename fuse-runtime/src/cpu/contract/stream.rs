@@ -15,6 +15,10 @@
 //! The sizes of blocks follow from the group and from the extents of what is not streamed alone, so that results depend
 //! neither on the threads nor on the number of rows.
 
+mod layout;
+mod masks;
+mod tiles;
+
 use super::super::bindings::{Bindings, CpuFault};
 use super::super::geometry::Block;
 use super::super::instruction_set::InstructionSet;
@@ -23,34 +27,22 @@ use super::super::parallel::{WORTH_WAKING, run_uniform};
 use super::super::prepare::{GroupExec, PrepareError};
 use super::super::tile::GroupFns;
 use super::super::worker::Worker;
-use super::known::{Known, find_known};
-use super::multiply::{self, Multiply, Operand};
-use super::online::{self, Advance, Rows};
+use super::online::{self, Rows};
 use super::panel::{PanelExec, PanelPlace};
-use super::{BLOCK, MEMORY, RATE, Sizes, first_fault, prepare_part};
-use fuse_ir::dtype::{DType, Value};
-use fuse_ir::graph::{Kernel, MapFn};
+use super::{BLOCK, MEMORY, RATE, first_fault, prepare_part};
+use fuse_ir::dtype::DType;
+use fuse_ir::graph::Kernel;
 use fuse_ir::id::{AxisId, ValueId};
-use fuse_ir::schedule::streamed::{Source, StreamParts, cut_streamed};
-use fuse_ir::schedule::{BodyOp, Operand as GroupOperand, ScheduledGroup};
+use fuse_ir::schedule::streamed::{StreamParts, cut_streamed};
+use fuse_ir::schedule::{Operand as GroupOperand, ScheduledGroup};
+use layout::{Extents, TaskLayout};
+use masks::{Seen, UNKNOWN};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Rows of a task: enough that packing keys and values for the multiplication costs little.
-const ROWS: usize = 256;
-const LEAST_ROWS: usize = 8;
-/// Streamed positions of a tile.
-const KEYS: usize = 256;
-const LEAST_KEYS: usize = 64;
-/// Elements of the products of a task, about.
-const PRODUCTS: usize = 1 << 17;
 /// Products of weights that are to be multiplied by more than this are not kept: what is lost below the least normal number
 /// would be seen.
 const GREATEST_FACTOR: f32 = (1u64 << 32) as f32;
-/// Bytes of the panels and tiles of a thread: with what the multiplication packs and blocks of loops need they stay below
-/// 2 MiB.
-const SCRATCH: usize = 5 << 18;
-
 /// A streamed contraction, ready to run.
 #[derive(Debug)]
 pub(crate) struct StreamExec {
@@ -78,8 +70,8 @@ fn may_fault(exec: &GroupExec, but_divisions: bool) -> bool {
 }
 
 impl StreamExec {
-    /// Prepares a streamed group. The functions are those of its panels and scores, of admitted scores, of its weights, of the values, of rows
-    /// and of the epilogue.
+    /// Prepares a streamed group. The functions are those of its panels and scores, of admitted scores, of its weights, of
+    /// the values, of rows and of the epilogue.
     pub(crate) fn new(
         kernel: &Kernel,
         group: &ScheduledGroup,
@@ -121,170 +113,6 @@ impl StreamExec {
 
     fn dtype_of_score(&self, v: ValueId) -> DType {
         self.scores.group.value(v).dtype.compute()
-    }
-}
-
-/// The sizes of a launch.
-#[derive(Clone, Copy, Debug)]
-struct Extents {
-    batch: usize,
-    rows: usize,
-    keys: usize,
-    columns: usize,
-    /// Reduced positions of the scores.
-    depth: usize,
-    tile_rows: usize,
-    tile_keys: usize,
-    tile_depth: usize,
-}
-
-impl Extents {
-    fn new(exec: &StreamExec, bindings: &Bindings<'_>) -> Extents {
-        let count = |axes: &[AxisId]| {
-            axes.iter().map(|a| bindings.extents[a.index()].max(0) as usize).product::<usize>()
-        };
-        let (parts, scores) = (&exec.parts, &exec.group.links[0]);
-        let mut e = Extents {
-            batch: count(&parts.batch),
-            rows: count(&parts.rows),
-            keys: count(&parts.streamed),
-            columns: count(&parts.columns),
-            depth: count(&scores.reduced),
-            tile_rows: ROWS,
-            tile_keys: KEYS,
-            tile_depth: super::DEPTH,
-        };
-        while e.tile_rows > LEAST_ROWS && e.tile_rows * e.columns > PRODUCTS {
-            e.tile_rows /= 2;
-        }
-        e.tile_rows = e.tile_rows.min(e.rows.max(1));
-        e.tile_depth = e.tile_depth.min(e.depth.max(1));
-        while e.tile_keys > LEAST_KEYS && TaskLayout::new(exec, &e).bytes > SCRATCH {
-            e.tile_keys /= 2;
-        }
-        e.tile_keys = e.tile_keys.min(e.keys.max(1));
-        e
-    }
-
-    fn of_scores(&self) -> Sizes {
-        Sizes {
-            batch: self.batch,
-            rows: self.rows,
-            columns: self.keys,
-            depth: self.depth,
-            tile_rows: self.tile_rows,
-            tile_columns: self.tile_keys,
-            tile_depth: self.tile_depth,
-        }
-    }
-
-    fn of_values(&self) -> Sizes {
-        Sizes {
-            batch: self.batch,
-            rows: self.rows,
-            columns: self.columns,
-            depth: self.keys,
-            tile_rows: self.tile_rows,
-            tile_columns: self.columns.max(1),
-            tile_depth: self.tile_keys,
-        }
-    }
-}
-
-/// Where the scratch of a task lies, in bytes.
-#[derive(Clone, Debug, Default)]
-struct TaskLayout {
-    panels: Vec<usize>,
-    values: usize,
-    /// By product of the scores.
-    products: Vec<usize>,
-    /// By tile; one that is a product lies there.
-    tiles: Vec<usize>,
-    /// By kept value of the weights.
-    weights: Vec<(ValueId, usize)>,
-    exponentials: usize,
-    sum: usize,
-    greatest: usize,
-    factors: usize,
-    of_tile: usize,
-    references: usize,
-    maxima: Vec<usize>,
-    sums: Vec<usize>,
-    /// By value that rows give to the epilogue, over the rows.
-    of_rows: Vec<(ValueId, usize)>,
-    /// The same spread over a block of the epilogue, and before them the factor of the products.
-    broadcast: Vec<usize>,
-    factor: usize,
-    /// The factor, or 1 where the weights were multiplied by it, over the rows.
-    of_products: usize,
-    bytes: usize,
-}
-
-impl TaskLayout {
-    fn new(exec: &StreamExec, e: &Extents) -> TaskLayout {
-        let parts = &exec.parts;
-        let mut layout = TaskLayout::default();
-        let mut bytes = 0;
-        let mut take = |size: usize| {
-            let at = bytes;
-            bytes += size.next_multiple_of(64);
-            at
-        };
-        let (rows, tile) = (e.tile_rows, e.tile_rows * e.tile_keys);
-        for panel in &exec.panels {
-            let own = if panel.is_left { rows } else { e.tile_keys };
-            layout.panels.push(take(own * e.tile_depth * panel.dtype().size()));
-        }
-        layout.values = take(e.columns * e.tile_keys * exec.values.dtype().size());
-        layout.products = parts.scores.products.iter().map(|p| take(tile * p.dtype.size())).collect();
-        for (k, v) in parts.tiles.iter().enumerate() {
-            let product = parts.scores.products.iter().position(|p| p.value == *v);
-            let same = parts.tiles[..k].iter().position(|u| u == v);
-            let at = match (product, same) {
-                (Some(p), _) => layout.products[p],
-                (None, Some(same)) => layout.tiles[same],
-                (None, None) => take(tile * exec.dtype_of_score(*v).size()),
-            };
-            layout.tiles.push(at);
-        }
-        if let Some(weights) = &exec.weights {
-            for &v in &weights.group.passes[0].buffered {
-                layout.weights.push((v, take(tile * weights.group.value(v).dtype.compute().size())));
-            }
-        }
-        layout.exponentials = match parts.exponent {
-            Some(k) if !exec.reads_exponents() => layout.tiles[k],
-            Some(_) => take(tile * 4),
-            None => 0,
-        };
-        layout.sum = take(rows * e.columns * 4);
-        let mut of_row = || take(rows * 4);
-        (layout.greatest, layout.factors) = (of_row(), of_row());
-        (layout.of_tile, layout.references) = (of_row(), of_row());
-        layout.maxima = parts.maxima.iter().map(|_| of_row()).collect();
-        layout.sums = parts.sums.iter().map(|_| of_row()).collect();
-        for &v in &exec.of_rows.group.passes[0].buffered {
-            layout.of_rows.push((v, take(rows * 8)));
-        }
-        let block = BLOCK.max(e.columns);
-        layout.broadcast = parts.broadcast.iter().map(|_| take(block * 8)).collect();
-        layout.factor = take(block * 4);
-        layout.of_products = take(rows * 4);
-        layout.bytes = bytes;
-        layout
-    }
-}
-
-impl StreamExec {
-    /// Whether the exponents are read after they were exponentiated, or are a value that is read twice.
-    fn reads_exponents(&self) -> bool {
-        let parts = &self.parts;
-        let Some(k) = parts.exponent else { return false };
-        let is = |t: usize| parts.tiles[t] == parts.tiles[k];
-        let reads = |source: &Source| matches!(source, Source::Tile(t) if is(*t));
-        parts.weights.iter().any(|w| w.tiles.iter().any(|(_, t)| is(*t)))
-            || parts.sums.iter().any(|s| reads(&s.source))
-            || reads(&parts.left.0)
     }
 }
 
@@ -330,23 +158,6 @@ pub(crate) fn run_stream(exec: &StreamExec, bindings: &Bindings<'_>) -> Option<C
     let of_panels = panels.into_iter().chain(values).map(|p| p.launch);
     first_fault(of_panels.chain([scores, admitted, weights, of_rows, epilogue].into_iter().flatten()))
 }
-
-/// What masks say of a tile.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Seen {
-    /// It is excluded as a whole: all its weights are 0 and its scores change no greatest value. Then it adds nothing, unless
-    /// a value is infinite or NaN, of which the product with 0 is NaN.
-    Nothing,
-    /// Neither is known.
-    Some,
-    /// It is admitted as a whole.
-    All,
-}
-
-/// Whether the values of a block are finite, as far as someone has looked.
-const UNKNOWN: u8 = 0;
-const FINITE: u8 = 1;
-const NOT_FINITE: u8 = 2;
 
 static TILES: AtomicU64 = AtomicU64::new(0);
 
@@ -524,286 +335,6 @@ impl Run<'_> {
             let usual = factors.iter().all(|f| f.abs() < GREATEST_FACTOR);
             !usual || !online::is_finite(self.exec.set, sum)
         }
-    }
-
-    /// What masks say of a tile as a whole.
-    fn find_seen(&self, place: Place) -> Seen {
-        let parts = &self.exec.parts;
-        let Some(scores) = self.scores.as_ref().filter(|_| self.exec.may_exclude) else { return Seen::Some };
-        let block = Block { c: place.c, a: place.row, a_len: place.rows, b: place.key, b_len: place.keys };
-        let known = find_known(scores, &block, &[]);
-        // A fault of an element is reported, whether or not it is seen.
-        let faults = self.exec.scores.stages.iter().flat_map(|s| &s.faults);
-        let is_safe = |v: &ValueId| match &self.exec.scores.group.value(*v).op {
-            BodyOp::Map { function: MapFn::Op(_), args } => {
-                args.get(1).is_some_and(|d| known[d.index()].is_nonzero_integer())
-            }
-            _ => false,
-        };
-        if !faults.into_iter().all(is_safe) {
-            return Seen::Some;
-        }
-        let decided = |(c, wanted): &(ValueId, bool)| known[c.index()].is_truth(*wanted);
-        if parts.admitted.as_ref().is_some_and(|a| a.when.iter().all(decided)) {
-            return Seen::All;
-        }
-        let tile = |k: usize| known[parts.tiles[k].index()];
-        let lowest = |k: usize| tile(k).is(f64::NEG_INFINITY);
-        if !parts.exponent.is_none_or(lowest) || !parts.maxima.iter().all(|m| lowest(m.tile)) {
-            return Seen::Some;
-        }
-        let mut of_weights = Vec::new();
-        if let (Some(launch), Some(weights)) = (&self.weights, &parts.weights) {
-            let zero = Known::Exactly(Value::F32(0.0));
-            let mut given: Vec<(ValueId, Known)> = weights.exponential.iter().map(|v| (*v, zero)).collect();
-            given.extend(weights.tiles.iter().map(|(v, k)| (*v, tile(*k))));
-            of_weights = find_known(launch, &block, &given);
-        }
-        let nothing = |source: &Source| match source {
-            Source::Exponential => true,
-            Source::Tile(k) => tile(*k).is(0.0),
-            Source::Weight(v) => of_weights.get(v.index()).is_some_and(|known| known.is(0.0)),
-        };
-        let excluded = nothing(&parts.left.0) && parts.sums.iter().all(|s| nothing(&s.source));
-        if excluded { Seen::Nothing } else { Seen::Some }
-    }
-
-    /// Whether the values at the streamed positions of a tile are finite. Who asks first looks.
-    fn has_finite_values(&self, thread: &mut Thread<'_>, place: Place) -> bool {
-        let e = &self.e;
-        let Some(values) = &self.values else { return true };
-        let known = &self.finite[place.c * e.keys.div_ceil(e.tile_keys) + place.key / e.tile_keys];
-        match known.load(Ordering::Relaxed) {
-            FINITE => return true,
-            NOT_FINITE => return false,
-            _ => {}
-        }
-        let operand =
-            self.panel(thread, self.panels.len(), values, place.c, (0, e.columns), (place.key, place.keys));
-        let (side, depth) = (operand.side.unsigned_abs(), operand.depth.unsigned_abs());
-        let (stride, rows, len, step) = if depth < side {
-            (side, e.columns, place.keys, depth)
-        } else {
-            (depth, place.keys, e.columns, side)
-        };
-        // What lies further apart is taken as it comes.
-        let finite = step <= 1 && {
-            let len = if step == 0 { 1 } else { len };
-            let tile = Rows { data: operand.data.cast_mut().cast(), stride, rows, len };
-            // SAFETY: the operand has that many f32 elements, which nobody writes.
-            unsafe { online::is_finite(self.exec.set, tile) }
-        };
-        known.store(if finite { FINITE } else { NOT_FINITE }, Ordering::Relaxed);
-        finite
-    }
-
-    /// The tiles of a block, which masks may admit as a whole.
-    fn make_scores(&self, thread: &mut Thread<'_>, place: Place, admitted: bool) {
-        let (e, layout) = (&self.e, &self.layout);
-        let products = &self.exec.parts.scores.products;
-        for k in (0..e.depth.max(1)).step_by(e.tile_depth) {
-            let depth = e.tile_depth.min(e.depth - k.min(e.depth));
-            let mut operands = Vec::with_capacity(self.panels.len());
-            for (i, panel) in self.panels.iter().enumerate() {
-                let side = if panel.exec.is_left { (place.row, place.rows) } else { (place.key, place.keys) };
-                operands.push(self.panel(thread, i, panel, place.c, side, (k, depth)));
-            }
-            for (p, at) in products.iter().zip(&layout.products) {
-                let shape =
-                    Multiply { rows: place.rows, columns: place.keys, depth, add: k > 0, set: self.exec.set };
-                let operand = |k: usize| operands.get(k).copied().unwrap_or(Operand::NOTHING);
-                // SAFETY: the operands have that many rows, columns and reduced positions; the tile is the task's own.
-                unsafe {
-                    multiply::multiply(p.dtype, shape, operand(p.left), operand(p.right), thread.at(*at));
-                }
-            }
-        }
-        let parts = &self.exec.parts;
-        let admitted = parts.admitted.as_ref().zip(self.exec.admitted.as_ref()).filter(|_| admitted);
-        let place_of = match admitted {
-            Some(_) => &mut thread.admitted,
-            None => &mut thread.scores,
-        };
-        let Some(mut worker) = place_of.take() else { return };
-        let exec = admitted.map_or(&self.exec.scores, |(_, exec)| exec);
-        // The products and the tiles, by their values in the group.
-        let own = |v: ValueId| match admitted {
-            Some((a, _)) => a.products.iter().find(|(_, p)| *p == v).map(|(own, _)| *own),
-            None => Some(v),
-        };
-        let tiles: Vec<(ValueId, usize)> = match admitted {
-            Some((a, _)) => a.tiles.clone(),
-            None => parts.tiles.iter().copied().enumerate().map(|(k, v)| (v, k)).collect(),
-        };
-        let step = (BLOCK / place.keys).max(1).min(worker.launch.steps.a);
-        for row in (0..place.rows).step_by(step) {
-            let rows = step.min(place.rows - row);
-            let block =
-                Block { c: place.c, a: place.row + row, a_len: rows, b: place.key, b_len: place.keys };
-            let at = |offset: usize, size: usize| thread.at::<u8>(offset + row * place.keys * size);
-            for (p, offset) in products.iter().zip(&layout.products) {
-                if let Some(v) = own(p.value) {
-                    worker.give_tile(v, at(*offset, p.dtype.size()), place.keys);
-                }
-            }
-            for &(v, k) in &tiles {
-                let size = self.exec.dtype_of_score(parts.tiles[k]).size();
-                worker.give_row_buffer(v, at(layout.tiles[k], size));
-            }
-            run_stages(&mut worker, exec, &block);
-        }
-        match admitted {
-            Some(_) => thread.admitted = Some(worker),
-            None => thread.scores = Some(worker),
-        }
-    }
-
-    /// A source of products at these positions: where it lies, or its panel.
-    fn panel(
-        &self,
-        thread: &mut Thread<'_>,
-        index: usize,
-        panel: &PanelPlace<'_>,
-        c: usize,
-        side: (usize, usize),
-        depth: (usize, usize),
-    ) -> Operand {
-        if let Some(operand) = panel.direct(c, side.0, depth.0) {
-            return operand;
-        }
-        let of_values = index == self.panels.len();
-        let memory = thread.at(if of_values { self.layout.values } else { self.layout.panels[index] });
-        let wanted = [c, side.0, depth.0];
-        if thread.held[index] != Some(wanted) {
-            let worker = if of_values { thread.values.as_mut() } else { thread.panels.get_mut(index) };
-            if let Some(worker) = worker {
-                panel.fill(worker, memory, c, side, depth);
-            }
-            thread.held[index] = Some(wanted);
-        }
-        panel.operand(memory, side.1, depth.1)
-    }
-
-    fn rows_at(&self, thread: &Thread<'_>, offset: usize, place: Place) -> Rows {
-        Rows { data: thread.at(offset), stride: place.keys, rows: place.rows, len: place.keys }
-    }
-
-    fn source(&self, source: Source) -> usize {
-        let layout = &self.layout;
-        match source {
-            Source::Tile(k) => layout.tiles[k],
-            Source::Exponential => layout.exponentials,
-            Source::Weight(v) => layout.weights.iter().find(|(u, _)| *u == v).map_or(0, |(_, at)| *at),
-        }
-    }
-
-    /// The greatest values of a block, and its exponentials.
-    fn exponentiate(&self, thread: &mut Thread<'_>, place: Place) {
-        let (layout, parts, set) = (&self.layout, &self.exec.parts, self.exec.set);
-        let n = place.rows;
-        for (m, at) in parts.maxima.iter().zip(&layout.maxima) {
-            if Some(m.tile) != parts.exponent {
-                let tile = self.rows_at(thread, layout.tiles[m.tile], place);
-                // SAFETY: tile and array are the task's own.
-                unsafe { online::take_greatest(set, tile, thread.row_array(*at, n)) };
-            }
-        }
-        if let Some(k) = parts.exponent {
-            let (from, to) = (layout.tiles[k], layout.exponentials);
-            // SAFETY: the arrays are the task's own and differ from one another; the tiles have that many elements.
-            unsafe {
-                if from != to {
-                    let (from, to) = (thread.at::<f32>(from), thread.at::<f32>(to));
-                    std::ptr::copy_nonoverlapping(from, to, n * place.keys);
-                }
-                let mut advance = Advance {
-                    tile: self.rows_at(thread, to, place),
-                    greatest: thread.row_array(layout.greatest, n),
-                    factors: thread.row_array(layout.factors, n),
-                    sums: thread.row_array(layout.of_tile, n),
-                };
-                online::advance(set, &mut advance);
-            }
-        }
-    }
-
-    /// The weights of a block, where they are more than exponentials.
-    fn make_weights(&self, thread: &mut Thread<'_>, place: Place) {
-        let (layout, parts, n) = (&self.layout, &self.exec.parts, place.rows);
-        if let (Some(exec), Some(weights), Some(mut worker)) =
-            (&self.exec.weights, &parts.weights, thread.weights.take())
-        {
-            let step = (BLOCK / place.keys).max(1).min(worker.launch.steps.a);
-            for row in (0..n).step_by(step) {
-                let rows = step.min(n - row);
-                let block =
-                    Block { c: place.c, a: place.row + row, a_len: rows, b: place.key, b_len: place.keys };
-                let at = |offset: usize, size: usize| thread.at::<u8>(offset + row * place.keys * size);
-                if let Some(v) = weights.exponential {
-                    worker.give_tile(v, at(layout.exponentials, 4), place.keys);
-                }
-                for &(v, k) in &weights.tiles {
-                    let size = self.exec.dtype_of_score(parts.tiles[k]).size();
-                    worker.give_tile(v, at(layout.tiles[k], size), place.keys);
-                }
-                for &(v, offset) in &layout.weights {
-                    worker.give_row_buffer(v, at(offset, exec.group.value(v).dtype.compute().size()));
-                }
-                run_stages(&mut worker, exec, &block);
-            }
-            thread.weights = Some(worker);
-        }
-    }
-
-    /// Adds the sums of a block to those before, which are scaled.
-    fn take_along(&self, thread: &mut Thread<'_>, place: Place) {
-        let (layout, parts, set) = (&self.layout, &self.exec.parts, self.exec.set);
-        let n = place.rows;
-        // SAFETY: the arrays are the task's own and differ from one another.
-        unsafe {
-            let (factors, of_tile) =
-                (thread.row_array(layout.factors, n), thread.row_array(layout.of_tile, n));
-            // The sums of exponentials stand there already.
-            let mut order: Vec<usize> = (0..parts.sums.len()).collect();
-            order.sort_by_key(|&s| parts.sums[s].source != Source::Exponential);
-            for s in order {
-                let sum = &parts.sums[s];
-                if sum.source != Source::Exponential {
-                    online::sum_rows(set, self.rows_at(thread, self.source(sum.source), place), of_tile);
-                }
-                let total = thread.row_array(layout.sums[s], n);
-                for ((total, more), factor) in total.iter_mut().zip(&*of_tile).zip(&*factors) {
-                    *total = if sum.scaled { *total * factor } else { *total } + more;
-                }
-            }
-            if parts.left.1 && factors.iter().any(|f| *f != 1.0) {
-                let columns = self.e.columns;
-                let sum = Rows { data: thread.at(layout.sum), stride: columns, rows: n, len: columns };
-                online::scale_rows(set, sum, factors);
-            }
-        }
-    }
-
-    /// Adds the products of a block.
-    fn add_products(&self, thread: &mut Thread<'_>, place: Place) {
-        let Some(values) = &self.values else { return };
-        let depth = (place.key, place.keys);
-        let right = self.panel(thread, self.panels.len(), values, place.c, (0, self.e.columns), depth);
-        let left = Operand {
-            data: thread.at::<u8>(self.source(self.exec.parts.left.0)),
-            side: place.keys as isize,
-            depth: 1,
-        };
-        let shape = Multiply {
-            rows: place.rows,
-            columns: self.e.columns,
-            depth: place.keys,
-            add: true,
-            set: self.exec.set,
-        };
-        // SAFETY: the weights are a tile of that many rows, the values have that many columns and positions, and the products
-        // are the task's own.
-        unsafe { multiply::multiply(DType::F32, shape, left, right, thread.at(self.layout.sum)) };
     }
 
     /// What is made of statistics, and stored.

@@ -1,0 +1,184 @@
+//! The sizes of blocks and where a thread keeps them.
+//!
+//! They follow from the group and from the extents of what is not streamed alone.
+
+use super::super::super::bindings::Bindings;
+use super::super::{BLOCK, DEPTH, Sizes};
+use super::StreamExec;
+use fuse_ir::id::{AxisId, ValueId};
+use fuse_ir::schedule::streamed::Source;
+
+/// Rows of a task: enough that packing keys and values for the multiplication costs little.
+const ROWS: usize = 256;
+const LEAST_ROWS: usize = 8;
+/// Streamed positions of a tile.
+const KEYS: usize = 256;
+const LEAST_KEYS: usize = 64;
+/// Elements of the products of a task, about.
+const PRODUCTS: usize = 1 << 17;
+/// Bytes of the panels and tiles of a thread: with what the multiplication packs and blocks of loops need they stay below
+/// 2 MiB.
+const SCRATCH: usize = 5 << 18;
+/// The sizes of a launch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extents {
+    pub(super) batch: usize,
+    pub(super) rows: usize,
+    pub(super) keys: usize,
+    pub(super) columns: usize,
+    /// Reduced positions of the scores.
+    pub(super) depth: usize,
+    pub(super) tile_rows: usize,
+    pub(super) tile_keys: usize,
+    pub(super) tile_depth: usize,
+}
+
+impl Extents {
+    pub(super) fn new(exec: &StreamExec, bindings: &Bindings<'_>) -> Extents {
+        let count = |axes: &[AxisId]| {
+            axes.iter().map(|a| bindings.extents[a.index()].max(0) as usize).product::<usize>()
+        };
+        let (parts, scores) = (&exec.parts, &exec.group.links[0]);
+        let mut e = Extents {
+            batch: count(&parts.batch),
+            rows: count(&parts.rows),
+            keys: count(&parts.streamed),
+            columns: count(&parts.columns),
+            depth: count(&scores.reduced),
+            tile_rows: ROWS,
+            tile_keys: KEYS,
+            tile_depth: DEPTH,
+        };
+        while e.tile_rows > LEAST_ROWS && e.tile_rows * e.columns > PRODUCTS {
+            e.tile_rows /= 2;
+        }
+        e.tile_rows = e.tile_rows.min(e.rows.max(1));
+        e.tile_depth = e.tile_depth.min(e.depth.max(1));
+        while e.tile_keys > LEAST_KEYS && TaskLayout::new(exec, &e).bytes > SCRATCH {
+            e.tile_keys /= 2;
+        }
+        e.tile_keys = e.tile_keys.min(e.keys.max(1));
+        e
+    }
+
+    pub(super) fn of_scores(&self) -> Sizes {
+        Sizes {
+            batch: self.batch,
+            rows: self.rows,
+            columns: self.keys,
+            depth: self.depth,
+            tile_rows: self.tile_rows,
+            tile_columns: self.tile_keys,
+            tile_depth: self.tile_depth,
+        }
+    }
+
+    pub(super) fn of_values(&self) -> Sizes {
+        Sizes {
+            batch: self.batch,
+            rows: self.rows,
+            columns: self.columns,
+            depth: self.keys,
+            tile_rows: self.tile_rows,
+            tile_columns: self.columns.max(1),
+            tile_depth: self.tile_keys,
+        }
+    }
+}
+
+/// Where the scratch of a task lies, in bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TaskLayout {
+    pub(super) panels: Vec<usize>,
+    pub(super) values: usize,
+    /// By product of the scores.
+    pub(super) products: Vec<usize>,
+    /// By tile; one that is a product lies there.
+    pub(super) tiles: Vec<usize>,
+    /// By kept value of the weights.
+    pub(super) weights: Vec<(ValueId, usize)>,
+    pub(super) exponentials: usize,
+    pub(super) sum: usize,
+    pub(super) greatest: usize,
+    pub(super) factors: usize,
+    pub(super) of_tile: usize,
+    pub(super) references: usize,
+    pub(super) maxima: Vec<usize>,
+    pub(super) sums: Vec<usize>,
+    /// By value that rows give to the epilogue, over the rows.
+    pub(super) of_rows: Vec<(ValueId, usize)>,
+    /// The same spread over a block of the epilogue, and before them the factor of the products.
+    pub(super) broadcast: Vec<usize>,
+    pub(super) factor: usize,
+    /// The factor, or 1 where the weights were multiplied by it, over the rows.
+    pub(super) of_products: usize,
+    pub(super) bytes: usize,
+}
+
+impl TaskLayout {
+    pub(super) fn new(exec: &StreamExec, e: &Extents) -> TaskLayout {
+        let parts = &exec.parts;
+        let mut layout = TaskLayout::default();
+        let mut bytes = 0;
+        let mut take = |size: usize| {
+            let at = bytes;
+            bytes += size.next_multiple_of(64);
+            at
+        };
+        let (rows, tile) = (e.tile_rows, e.tile_rows * e.tile_keys);
+        for panel in &exec.panels {
+            let own = if panel.is_left { rows } else { e.tile_keys };
+            layout.panels.push(take(own * e.tile_depth * panel.dtype().size()));
+        }
+        layout.values = take(e.columns * e.tile_keys * exec.values.dtype().size());
+        layout.products = parts.scores.products.iter().map(|p| take(tile * p.dtype.size())).collect();
+        for (k, v) in parts.tiles.iter().enumerate() {
+            let product = parts.scores.products.iter().position(|p| p.value == *v);
+            let same = parts.tiles[..k].iter().position(|u| u == v);
+            let at = match (product, same) {
+                (Some(p), _) => layout.products[p],
+                (None, Some(same)) => layout.tiles[same],
+                (None, None) => take(tile * exec.dtype_of_score(*v).size()),
+            };
+            layout.tiles.push(at);
+        }
+        if let Some(weights) = &exec.weights {
+            for &v in &weights.group.passes[0].buffered {
+                layout.weights.push((v, take(tile * weights.group.value(v).dtype.compute().size())));
+            }
+        }
+        layout.exponentials = match parts.exponent {
+            Some(k) if !exec.reads_exponents() => layout.tiles[k],
+            Some(_) => take(tile * 4),
+            None => 0,
+        };
+        layout.sum = take(rows * e.columns * 4);
+        let mut of_row = || take(rows * 4);
+        (layout.greatest, layout.factors) = (of_row(), of_row());
+        (layout.of_tile, layout.references) = (of_row(), of_row());
+        layout.maxima = parts.maxima.iter().map(|_| of_row()).collect();
+        layout.sums = parts.sums.iter().map(|_| of_row()).collect();
+        for &v in &exec.of_rows.group.passes[0].buffered {
+            layout.of_rows.push((v, take(rows * 8)));
+        }
+        let block = BLOCK.max(e.columns);
+        layout.broadcast = parts.broadcast.iter().map(|_| take(block * 8)).collect();
+        layout.factor = take(block * 4);
+        layout.of_products = take(rows * 4);
+        layout.bytes = bytes;
+        layout
+    }
+}
+
+impl StreamExec {
+    /// Whether the exponents are read after they were exponentiated, or are a value that is read twice.
+    pub(super) fn reads_exponents(&self) -> bool {
+        let parts = &self.parts;
+        let Some(k) = parts.exponent else { return false };
+        let is = |t: usize| parts.tiles[t] == parts.tiles[k];
+        let reads = |source: &Source| matches!(source, Source::Tile(t) if is(*t));
+        parts.weights.iter().any(|w| w.tiles.iter().any(|(_, t)| is(*t)))
+            || parts.sums.iter().any(|s| reads(&s.source))
+            || reads(&parts.left.0)
+    }
+}

@@ -1,0 +1,222 @@
+//! What is done with a tile: scores, exponentials, weights, statistics, products.
+
+use super::super::super::geometry::Block;
+use super::super::BLOCK;
+use super::super::multiply::{self, Multiply, Operand};
+use super::super::online::{self, Advance, Rows};
+use super::super::panel::PanelPlace;
+use super::{Place, Run, Thread, run_stages};
+use fuse_ir::dtype::DType;
+use fuse_ir::id::ValueId;
+use fuse_ir::schedule::streamed::Source;
+
+impl Run<'_> {
+    /// The tiles of a block, which masks may admit as a whole.
+    pub(super) fn make_scores(&self, thread: &mut Thread<'_>, place: Place, admitted: bool) {
+        let (e, layout) = (&self.e, &self.layout);
+        let products = &self.exec.parts.scores.products;
+        for k in (0..e.depth.max(1)).step_by(e.tile_depth) {
+            let depth = e.tile_depth.min(e.depth - k.min(e.depth));
+            let mut operands = Vec::with_capacity(self.panels.len());
+            for (i, panel) in self.panels.iter().enumerate() {
+                let side = if panel.exec.is_left { (place.row, place.rows) } else { (place.key, place.keys) };
+                operands.push(self.panel(thread, i, panel, place.c, side, (k, depth)));
+            }
+            for (p, at) in products.iter().zip(&layout.products) {
+                let shape =
+                    Multiply { rows: place.rows, columns: place.keys, depth, add: k > 0, set: self.exec.set };
+                let operand = |k: usize| operands.get(k).copied().unwrap_or(Operand::NOTHING);
+                // SAFETY: the operands have that many rows, columns and reduced positions; the tile is the task's own.
+                unsafe {
+                    multiply::multiply(p.dtype, shape, operand(p.left), operand(p.right), thread.at(*at));
+                }
+            }
+        }
+        let parts = &self.exec.parts;
+        let admitted = parts.admitted.as_ref().zip(self.exec.admitted.as_ref()).filter(|_| admitted);
+        let place_of = match admitted {
+            Some(_) => &mut thread.admitted,
+            None => &mut thread.scores,
+        };
+        let Some(mut worker) = place_of.take() else { return };
+        let exec = admitted.map_or(&self.exec.scores, |(_, exec)| exec);
+        // The products and the tiles, by their values in the group.
+        let own = |v: ValueId| match admitted {
+            Some((a, _)) => a.products.iter().find(|(_, p)| *p == v).map(|(own, _)| *own),
+            None => Some(v),
+        };
+        let tiles: Vec<(ValueId, usize)> = match admitted {
+            Some((a, _)) => a.tiles.clone(),
+            None => parts.tiles.iter().copied().enumerate().map(|(k, v)| (v, k)).collect(),
+        };
+        let step = (BLOCK / place.keys).max(1).min(worker.launch.steps.a);
+        for row in (0..place.rows).step_by(step) {
+            let rows = step.min(place.rows - row);
+            let block =
+                Block { c: place.c, a: place.row + row, a_len: rows, b: place.key, b_len: place.keys };
+            let at = |offset: usize, size: usize| thread.at::<u8>(offset + row * place.keys * size);
+            for (p, offset) in products.iter().zip(&layout.products) {
+                if let Some(v) = own(p.value) {
+                    worker.give_tile(v, at(*offset, p.dtype.size()), place.keys);
+                }
+            }
+            for &(v, k) in &tiles {
+                let size = self.exec.dtype_of_score(parts.tiles[k]).size();
+                worker.give_row_buffer(v, at(layout.tiles[k], size));
+            }
+            run_stages(&mut worker, exec, &block);
+        }
+        match admitted {
+            Some(_) => thread.admitted = Some(worker),
+            None => thread.scores = Some(worker),
+        }
+    }
+
+    /// A source of products at these positions: where it lies, or its panel.
+    pub(super) fn panel(
+        &self,
+        thread: &mut Thread<'_>,
+        index: usize,
+        panel: &PanelPlace<'_>,
+        c: usize,
+        side: (usize, usize),
+        depth: (usize, usize),
+    ) -> Operand {
+        if let Some(operand) = panel.direct(c, side.0, depth.0) {
+            return operand;
+        }
+        let of_values = index == self.panels.len();
+        let memory = thread.at(if of_values { self.layout.values } else { self.layout.panels[index] });
+        let wanted = [c, side.0, depth.0];
+        if thread.held[index] != Some(wanted) {
+            let worker = if of_values { thread.values.as_mut() } else { thread.panels.get_mut(index) };
+            if let Some(worker) = worker {
+                panel.fill(worker, memory, c, side, depth);
+            }
+            thread.held[index] = Some(wanted);
+        }
+        panel.operand(memory, side.1, depth.1)
+    }
+
+    pub(super) fn rows_at(&self, thread: &Thread<'_>, offset: usize, place: Place) -> Rows {
+        Rows { data: thread.at(offset), stride: place.keys, rows: place.rows, len: place.keys }
+    }
+
+    pub(super) fn source(&self, source: Source) -> usize {
+        let layout = &self.layout;
+        match source {
+            Source::Tile(k) => layout.tiles[k],
+            Source::Exponential => layout.exponentials,
+            Source::Weight(v) => layout.weights.iter().find(|(u, _)| *u == v).map_or(0, |(_, at)| *at),
+        }
+    }
+
+    /// The greatest values of a block, and its exponentials.
+    pub(super) fn exponentiate(&self, thread: &mut Thread<'_>, place: Place) {
+        let (layout, parts, set) = (&self.layout, &self.exec.parts, self.exec.set);
+        let n = place.rows;
+        for (m, at) in parts.maxima.iter().zip(&layout.maxima) {
+            if Some(m.tile) != parts.exponent {
+                let tile = self.rows_at(thread, layout.tiles[m.tile], place);
+                // SAFETY: tile and array are the task's own.
+                unsafe { online::take_greatest(set, tile, thread.row_array(*at, n)) };
+            }
+        }
+        if let Some(k) = parts.exponent {
+            let (from, to) = (layout.tiles[k], layout.exponentials);
+            // SAFETY: the arrays are the task's own and differ from one another; the tiles have that many elements.
+            unsafe {
+                if from != to {
+                    let (from, to) = (thread.at::<f32>(from), thread.at::<f32>(to));
+                    std::ptr::copy_nonoverlapping(from, to, n * place.keys);
+                }
+                let mut advance = Advance {
+                    tile: self.rows_at(thread, to, place),
+                    greatest: thread.row_array(layout.greatest, n),
+                    factors: thread.row_array(layout.factors, n),
+                    sums: thread.row_array(layout.of_tile, n),
+                };
+                online::advance(set, &mut advance);
+            }
+        }
+    }
+
+    /// The weights of a block, where they are more than exponentials.
+    pub(super) fn make_weights(&self, thread: &mut Thread<'_>, place: Place) {
+        let (layout, parts, n) = (&self.layout, &self.exec.parts, place.rows);
+        if let (Some(exec), Some(weights), Some(mut worker)) =
+            (&self.exec.weights, &parts.weights, thread.weights.take())
+        {
+            let step = (BLOCK / place.keys).max(1).min(worker.launch.steps.a);
+            for row in (0..n).step_by(step) {
+                let rows = step.min(n - row);
+                let block =
+                    Block { c: place.c, a: place.row + row, a_len: rows, b: place.key, b_len: place.keys };
+                let at = |offset: usize, size: usize| thread.at::<u8>(offset + row * place.keys * size);
+                if let Some(v) = weights.exponential {
+                    worker.give_tile(v, at(layout.exponentials, 4), place.keys);
+                }
+                for &(v, k) in &weights.tiles {
+                    let size = self.exec.dtype_of_score(parts.tiles[k]).size();
+                    worker.give_tile(v, at(layout.tiles[k], size), place.keys);
+                }
+                for &(v, offset) in &layout.weights {
+                    worker.give_row_buffer(v, at(offset, exec.group.value(v).dtype.compute().size()));
+                }
+                run_stages(&mut worker, exec, &block);
+            }
+            thread.weights = Some(worker);
+        }
+    }
+
+    /// Adds the sums of a block to those before, which are scaled.
+    pub(super) fn take_along(&self, thread: &mut Thread<'_>, place: Place) {
+        let (layout, parts, set) = (&self.layout, &self.exec.parts, self.exec.set);
+        let n = place.rows;
+        // SAFETY: the arrays are the task's own and differ from one another.
+        unsafe {
+            let (factors, of_tile) =
+                (thread.row_array(layout.factors, n), thread.row_array(layout.of_tile, n));
+            // The sums of exponentials stand there already.
+            let mut order: Vec<usize> = (0..parts.sums.len()).collect();
+            order.sort_by_key(|&s| parts.sums[s].source != Source::Exponential);
+            for s in order {
+                let sum = &parts.sums[s];
+                if sum.source != Source::Exponential {
+                    online::sum_rows(set, self.rows_at(thread, self.source(sum.source), place), of_tile);
+                }
+                let total = thread.row_array(layout.sums[s], n);
+                for ((total, more), factor) in total.iter_mut().zip(&*of_tile).zip(&*factors) {
+                    *total = if sum.scaled { *total * factor } else { *total } + more;
+                }
+            }
+            if parts.left.1 && factors.iter().any(|f| *f != 1.0) {
+                let columns = self.e.columns;
+                let sum = Rows { data: thread.at(layout.sum), stride: columns, rows: n, len: columns };
+                online::scale_rows(set, sum, factors);
+            }
+        }
+    }
+
+    /// Adds the products of a block.
+    pub(super) fn add_products(&self, thread: &mut Thread<'_>, place: Place) {
+        let Some(values) = &self.values else { return };
+        let depth = (place.key, place.keys);
+        let right = self.panel(thread, self.panels.len(), values, place.c, (0, self.e.columns), depth);
+        let left = Operand {
+            data: thread.at::<u8>(self.source(self.exec.parts.left.0)),
+            side: place.keys as isize,
+            depth: 1,
+        };
+        let shape = Multiply {
+            rows: place.rows,
+            columns: self.e.columns,
+            depth: place.keys,
+            add: true,
+            set: self.exec.set,
+        };
+        // SAFETY: the weights are a tile of that many rows, the values have that many columns and positions, and the products
+        // are the task's own.
+        unsafe { multiply::multiply(DType::F32, shape, left, right, thread.at(self.layout.sum)) };
+    }
+}
