@@ -60,6 +60,13 @@ fn linear(m: usize, k: usize, n: usize, name: &'static str, job: fn() -> Job) ->
     Case { name, bytes, flops, traffic: Traffic::floats(1, 1, m * n), operations: None, job }
 }
 
+/// Heads of a width of 64; of the products a part of one over `part` is needed.
+fn attended(name: &'static str, heads: usize, length: usize, part: usize, job: fn() -> Job) -> Case {
+    let elements = heads * length * 64;
+    let (bytes, flops) = (16 * elements, 4 * elements * length / part);
+    Case { name, bytes, flops, traffic: Traffic::floats(3, 1, elements), operations: None, job }
+}
+
 const N: usize = 1 << 24;
 const M: usize = 65536 * 128;
 
@@ -124,6 +131,10 @@ fn cases() -> Vec<Case> {
             None,
             convolution,
         ),
+        attended("attn_2x8x1024x64", 16, 1024, 1, || attention([2, 8, 1024, 64])),
+        attended("attn_2x8x1024x64_causal", 16, 1024, 2, || causal_attention([2, 8, 1024, 64])),
+        attended("attn_1x1x4096x64", 1, 4096, 1, || attention([1, 1, 4096, 64])),
+        attended("attn_1x1x4096x64_causal", 1, 4096, 2, || causal_attention([1, 1, 4096, 64])),
         case(
             "tiny10_1024",
             12 * 1024,
@@ -242,6 +253,21 @@ fn convolution() -> Job {
     let (gamma, beta) = (tensor([64], 3, 0.5, 1.5), tensor([64], 4, -0.5, 0.5));
     let (mean, var) = (tensor([64], 5, -0.5, 0.5), tensor([64], 6, 0.5, 1.5));
     job!(conv_bn_relu, [x, w, gamma, beta, mean, var], [y])
+}
+
+/// Queries, keys and values of one shape.
+fn heads(shape: [usize; 4]) -> [Tensor<f32, 4>; 3] {
+    [1, 2, 3].map(|seed| tensor(shape, seed, -2.0, 2.0))
+}
+
+fn attention(shape: [usize; 4]) -> Job {
+    let [q, k, v] = heads(shape);
+    job!(attention, [q, k, v], [y])
+}
+
+fn causal_attention(shape: [usize; 4]) -> Job {
+    let [q, k, v] = heads(shape);
+    job!(causal_attention, [q, k, v], [y])
 }
 
 fn tiny() -> Job {

@@ -220,8 +220,8 @@ impl Inputs {
         Inputs { q: values(S * D, 1), k: values(T * D, 2), v: values(T * E, 3) }
     }
 
-    fn tensors(&self) -> Result<(Tensor<f32, 2>, Tensor<f32, 2>, Tensor<f32, 2>), Error> {
-        Ok((cpu(&self.q, [S, D])?, cpu(&self.k, [T, D])?, cpu(&self.v, [T, E])?))
+    fn tensors(&self) -> Result<[Tensor<f32, 2>; 3], Error> {
+        Ok([cpu(&self.q, [S, D])?, cpu(&self.k, [T, D])?, cpu(&self.v, [T, E])?])
     }
 
     fn scores(&self, scale: f64, seen: impl Fn(usize, usize) -> bool) -> Vec<Vec<f64>> {
@@ -263,7 +263,7 @@ const NEAR: f64 = 1e-5;
 #[test]
 fn every_spelling_is_one_launch_and_right() -> Result<(), Error> {
     let inputs = Inputs::new();
-    let (q, k, v) = inputs.tensors()?;
+    let [q, k, v] = inputs.tensors()?;
     let all = inputs.attention(0.5, |_, _| true);
     let before = inputs.attention(0.5, |i, j| j <= i);
     macro_rules! check {
@@ -359,7 +359,7 @@ fn what_only_looks_alike_takes_more_launches_and_says_why() {
 #[test]
 fn what_only_looks_alike_is_right() -> Result<(), Error> {
     let inputs = Inputs::new();
-    let (q, k, v) = inputs.tensors()?;
+    let [q, k, v] = inputs.tensors()?;
     let scores = inputs.scores(1.0, |_, _| true);
     let weights: Vec<Vec<f64>> = scores.iter().map(|row| softmax(row)).collect();
     let want = inputs.weigh(&weights);

@@ -144,6 +144,27 @@ fuse! {
         relu(batch_norm(y, mean, var, gamma, beta, EPSILON))
     }
 
+    /// Attention of several heads.
+    #[kernel(launches = 1, assume(B = 2, H = 8, S = 1024, T = 1024, D = 64))]
+    pub fn attention<B, H, S, T, D>(
+        q: Tensor<f32, B, H, S, D>,
+        k: Tensor<f32, B, H, T, D>,
+        v: Tensor<f32, B, H, T, D>,
+    ) -> Tensor<f32, B, H, S, D> {
+        (q.dot(k, D) * 0.125).softmax(T).dot(v, T)
+    }
+
+    /// Attention in which a query sees the keys up to its own position.
+    #[kernel(launches = 1, assume(B = 2, H = 8, S = 1024, T = 1024, D = 64))]
+    pub fn causal_attention<B, H, S, T, D>(
+        q: Tensor<f32, B, H, S, D>,
+        k: Tensor<f32, B, H, T, D>,
+        v: Tensor<f32, B, H, T, D>,
+    ) -> Tensor<f32, B, H, S, D> {
+        let seen = index(S) >= index(T);
+        select(seen, q.dot(k, D) * 0.125, f32::NEG_INFINITY).softmax(T).dot(v, T)
+    }
+
     /// Twelve multiplications and additions.
     #[kernel(launches = 1, assume(N = 16777216))]
     pub fn affine12<N>(x: Tensor<f32, N>, y: Tensor<f32, N>) -> Tensor<f32, N> {
