@@ -547,6 +547,16 @@ fn special_values_pass_through() -> Result<(), Error> {
     Ok(())
 }
 
+/// One product of a zero and a negative number is -0.0, their sum from zero on is 0.0: no order promises which.
+#[test]
+fn verification_takes_zeros_of_either_sign() -> Result<(), Error> {
+    let (x, w) = (cpu(&[0.0], [1, 1])?, cpu(&[-1.0], [1, 1])?);
+    assert_eq!(matmul(&x, &w)?.to_vec()?, [0.0]);
+    let small = matmul::verify().sizes(&[("M", 1), ("K", 1), ("N", 1)]);
+    (1..200).fold(small, |verify, seed| verify.seed(seed)).run()?;
+    Ok(())
+}
+
 #[test]
 fn kernels_verify_themselves() -> Result<(), Error> {
     matmul::verify().run()?;

@@ -327,6 +327,22 @@ fn one_position_for_all() -> Result<(), Error> {
     Ok(())
 }
 
+fuse! {
+    #[kernel]
+    fn distances<N, T>(x: Tensor<f32, N>) -> Tensor<f32, N> {
+        let y = x.rename(N, T);
+        let d: Tensor<f32, N, T> = x - y;
+        d.square().sum(T)
+    }
+}
+
+/// An axis that follows from a long one is as long: pairs of them would be 67 million.
+#[test]
+fn verification_of_pairs_ends() -> Result<(), Error> {
+    distances::verify().run()?;
+    Ok(())
+}
+
 #[test]
 fn positions_are_computed_from_what_is_stored_beside() -> Result<(), Error> {
     looked_up_beside_its_positions::verify().run()?;

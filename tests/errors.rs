@@ -32,6 +32,11 @@ fuse! {
 
     #[kernel]
     fn divide<N>(a: Tensor<i32, N>, b: Tensor<i32, N>) -> Tensor<i32, N> { a / b }
+
+    #[kernel]
+    fn pool<L, P, const R: usize = 3>(x: Tensor<f32, L>, stride: i64, dilation: i64, padding: i64) -> Tensor<f32, P> {
+        x.window(L, (P, R), stride = stride, dilation = dilation, padding = padding, fill = 0.0).sum(R)
+    }
 }
 
 fn zeros<const R: usize>(shape: [usize; R]) -> Tensor<f32, R> {
@@ -131,4 +136,21 @@ fn the_first_fault_of_a_call() {
     assert!(divide::into(&a, &b, &mut c).is_err());
     assert_eq!(c.to_vec().ok(), Some(vec![3, 0, 0]));
     assert_eq!(divide(&a, &a).and_then(|y| y.to_vec()).ok(), Some(vec![1, 1, 1]));
+}
+
+#[test]
+fn windows_that_do_not_move() {
+    let message = |name: &str, value: i64, least: i64| {
+        format!(
+            "kernel `pool`: `window`: `{name}` is {value}, but must be at least {least} (tests/errors.rs:38)"
+        )
+    };
+    let x = zeros([9]);
+    assert_eq!(pool(&x, 2, 1, 0).expect("a window that moves").shape(), [4]);
+    for stride in [0, -1, -2] {
+        check(pool(&x, stride, 1, 0), &message("stride", stride, 1));
+    }
+    check(pool(&x, 1, 0, 0), &message("dilation", 0, 1));
+    check(pool(&x, 1, -1, 0), &message("dilation", -1, 1));
+    check(pool(&x, 1, 1, -1), &message("padding", -1, 0));
 }

@@ -242,7 +242,7 @@ fn solve_equations(b: &mut Binding<'_>) -> Result<(), Box<BindError>> {
     });
     let checked = kernel.checks.iter().filter_map(|check| match &check.kind {
         CheckKind::Equal { axis, expected, .. } => Some((*axis, expected)),
-        CheckKind::NotEmpty { .. } | CheckKind::InBounds { .. } => None,
+        CheckKind::NotEmpty { .. } | CheckKind::InBounds { .. } | CheckKind::AtLeast { .. } => None,
     });
     loop {
         let before = b.extents.iter().filter(|&&n| n == UNBOUND).count();
@@ -381,6 +381,19 @@ fn run_check(b: &Binding<'_>, check: &Check) -> Result<(), Box<BindError>> {
                     extent,
                     expression: error::name_axes(b.kernel, expected),
                     expected: value,
+                    origin: check.origin.clone(),
+                }));
+            }
+        }
+        CheckKind::AtLeast { op, name, value, least } => {
+            let value = b.evaluate(value)?;
+            if value < *least {
+                return Err(Box::new(BindError::TooSmall {
+                    kernel: kernel(),
+                    op: op.clone(),
+                    name: name.clone(),
+                    value,
+                    least: *least,
                     origin: check.origin.clone(),
                 }));
             }

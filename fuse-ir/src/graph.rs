@@ -314,6 +314,17 @@ pub enum CheckKind {
         /// What it must be.
         expected: Extent,
     },
+    /// A number is large enough: the step of `window`.
+    AtLeast {
+        /// The operation's name.
+        op: String,
+        /// The name of the number: `stride`.
+        name: String,
+        /// The number.
+        value: Extent,
+        /// The least that it may be.
+        least: i64,
+    },
 }
 
 /// A kernel: its interface, its graph and the scalar functions it calls.

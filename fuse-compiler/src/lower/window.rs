@@ -2,6 +2,7 @@
 
 use super::arguments::Arguments;
 use super::axis::{lower_axes, lower_axis, make_axis, require_axis, require_new_axis};
+use super::branch::check_condition;
 use super::context::Context;
 use super::indirect::{Fill, lower_fill};
 use super::operator::map;
@@ -10,7 +11,7 @@ use super::site::Site;
 use super::view::{axes_with, map_select, map_with};
 use crate::diagnostic::{Place, Reported, messages};
 use fuse_ir::dtype;
-use fuse_ir::graph::Op;
+use fuse_ir::graph::{CheckKind, Op};
 use fuse_ir::id::{AxisId, NodeId};
 use fuse_ir::index_map::{Bound, IndexExpr};
 use fuse_ir::scalar::ScalarOp;
@@ -36,9 +37,9 @@ pub(super) fn lower_window(
     for axis in [out, tap] {
         require_new_axis(cx, &others, axis, Place::of(new))?;
     }
-    let stride = lower_step(cx, args, "stride", 1, 1)?;
-    let padding = lower_step(cx, args, "padding", 0, 0)?;
-    let dilation = lower_step(cx, args, "dilation", 1, 1)?;
+    let stride = lower_step(cx, args, "stride", 1, 1, site)?;
+    let padding = lower_step(cx, args, "padding", 0, 0, site)?;
+    let dilation = lower_step(cx, args, "dilation", 1, 1, site)?;
     // The last position of the window that begins at the last place: the extent counts those places.
     let reach = IndexExpr::Extent(tap).minus(1).times(dilation.clone());
     let padded = IndexExpr::Extent(from).plus(IndexExpr::Const(2).times(padding.clone()));
@@ -99,18 +100,24 @@ fn lower_number(cx: &mut Context<'_>, expr: &IndexExpr, site: &Site) -> Result<N
     }
 }
 
-/// A named whole number that the call fixes.
+/// A named whole number that the call fixes; one that is less than `least` is an error of the build or of the call.
 fn lower_step(
     cx: &mut Context<'_>,
     args: &Arguments<'_>,
     name: &str,
     default: i64,
     least: i64,
+    site: &Site,
 ) -> Result<IndexExpr, Reported> {
     let Some(expr) = args.named(name) else { return Ok(IndexExpr::Const(default)) };
     let lowered = lower_position(cx, expr)?;
     if matches!(lowered, IndexExpr::Const(n) if n < least) {
         return Err(cx.report(messages::window_step(Place::of(expr), name, least)));
+    }
+    if !matches!(lowered, IndexExpr::Const(_)) {
+        let kind =
+            CheckKind::AtLeast { op: "window".into(), name: name.to_owned(), value: lowered.clone(), least };
+        cx.graph.add_check(kind, check_condition(cx), site);
     }
     Ok(lowered)
 }

@@ -116,6 +116,21 @@ pub enum BindError {
         /// Where it is written.
         origin: Origin,
     },
+    /// A number of an operation is less than it may be.
+    TooSmall {
+        /// The kernel.
+        kernel: String,
+        /// The operation.
+        op: String,
+        /// The name of the number.
+        name: String,
+        /// The number.
+        value: i64,
+        /// The least that it may be.
+        least: i64,
+        /// Where the operation is written.
+        origin: Origin,
+    },
     /// An operation asks for an extent that the axis does not have.
     Unequal {
         /// The kernel.
@@ -189,6 +204,10 @@ impl fmt::Display for BindError {
                     (_, length) => write!(f, "takes {length} positions from {start}")?,
                 }
                 write!(f, " of axis `{axis}`, which has {extent}")?;
+                write_place(f, origin)
+            }
+            BindError::TooSmall { kernel, op, name, value, least, origin } => {
+                write!(f, "kernel `{kernel}`: `{op}`: `{name}` is {value}, but must be at least {least}")?;
                 write_place(f, origin)
             }
             BindError::Unequal { kernel, op, axis, extent, expression, expected, origin } => {

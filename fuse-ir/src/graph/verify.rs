@@ -49,7 +49,9 @@ fn verify_interface(kernel: &Kernel) -> Result<(), String> {
                 // The parts of a `split` may have no source but its check, which is solved for them.
                 let checked = kernel.checks.iter().any(|c| match &c.kind {
                     CheckKind::Equal { axis, expected, .. } => *axis == id || uses_extent(expected, id),
-                    CheckKind::NotEmpty { .. } | CheckKind::InBounds { .. } => false,
+                    CheckKind::NotEmpty { .. } | CheckKind::InBounds { .. } | CheckKind::AtLeast { .. } => {
+                        false
+                    }
                 });
                 // So may an axis of an equation.
                 let in_equation = kernel.axes.iter().any(|other| match &other.source {
@@ -432,5 +434,6 @@ fn verify_check(kernel: &Kernel, check: &CheckKind) -> Result<(), String> {
             verify_axis_list(kernel, &[*axis])?;
             verify_extent(kernel, expected)
         }
+        CheckKind::AtLeast { op: _, name: _, value, least: _ } => verify_extent(kernel, value),
     }
 }

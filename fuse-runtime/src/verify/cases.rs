@@ -3,10 +3,10 @@
 use fuse_ir::bind::bind_extents;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::{Array, Input, Inputs};
-use fuse_ir::graph::{AxisSource, CheckKind, Kernel, ParamKind};
+use fuse_ir::graph::{Axis, AxisSource, CheckKind, Kernel, Node, Op, ParamKind};
 use fuse_ir::id::AxisId;
 use fuse_ir::id::{NodeId, ParamId};
-use fuse_ir::index_map::{Extent, IndexEnv};
+use fuse_ir::index_map::{Extent, IndexEnv, IndexExpr};
 use fuse_ir::schedule::{CHUNK, LANES};
 
 /// How the elements of the input tensors lie in memory.
@@ -80,14 +80,40 @@ pub(super) fn default_sizes(kernel: &Kernel, budget: usize) -> Vec<Sizes> {
     }
     for long in 0..free.len() {
         let positions = (2 * CHUNK + 3).saturating_mul(2usize.pow(free.len().min(20) as u32 - 1));
-        if positions <= budget {
-            all.push(sizes(&|position| if position == long { 2 * CHUNK + 3 } else { 2 }));
+        let longest = sizes(&|position| if position == long { 2 * CHUNK + 3 } else { 2 });
+        if positions <= budget && count_positions(kernel, &longest) <= budget {
+            all.push(longest);
         }
     }
     if free.is_empty() {
         all.truncate(1);
     }
     all
+}
+
+/// The positions of the largest operation at these sizes: axes that follow from others may follow from a long one.
+fn count_positions(kernel: &Kernel, sizes: &Sizes) -> usize {
+    let scalars = vec![Some(Value::I64(1)); kernel.params.len()];
+    let mut extents = start_extents(kernel, sizes);
+    if settle_equations(kernel, &scalars, &mut extents).is_none() {
+        return 0;
+    }
+    let of_node = |node: &Node| {
+        let reduced: &[AxisId] = if let Op::Reduce { axes, .. } = &node.op { axes } else { &[] };
+        let axes = node.ty.axes.iter().chain(reduced);
+        axes.fold(1usize, |n, axis| n.saturating_mul(extents[axis.index()].unsigned_abs() as usize))
+    };
+    kernel.nodes.iter().map(of_node).max().unwrap_or(0)
+}
+
+/// The extents of axes as far as the sizes name them.
+fn start_extents(kernel: &Kernel, sizes: &Sizes) -> Vec<i64> {
+    let asked = |name: &str| sizes.0.iter().find(|(axis, _)| axis == name).map(|(_, n)| *n as i64);
+    let of_axis = |axis: &Axis| match axis.source {
+        AxisSource::Static(n) => n as i64,
+        AxisSource::Shape | AxisSource::Host(_) | AxisSource::Derived(_) => asked(&axis.name).unwrap_or(2),
+    };
+    kernel.axes.iter().map(of_axis).collect()
 }
 
 /// An extent under given extents and integer parameters.
@@ -119,18 +145,8 @@ impl IndexEnv for Env<'_> {
 /// Axes that equations give follow from the others; the axis of a check follows from what it must be equal to.
 pub(super) fn make_inputs(kernel: &Kernel, sizes: &Sizes, values: Values, seed: u64) -> Option<Inputs> {
     let mut random = Random::new(seed);
-    let asked = |name: &str| sizes.0.iter().find(|(axis, _)| axis == name).map(|(_, n)| *n as i64);
-    let mut extents: Vec<i64> = kernel
-        .axes
-        .iter()
-        .map(|axis| match axis.source {
-            AxisSource::Static(n) => n as i64,
-            AxisSource::Shape | AxisSource::Host(_) | AxisSource::Derived(_) => {
-                asked(&axis.name).unwrap_or(2)
-            }
-        })
-        .collect();
-    let scalars: Vec<Option<Value>> = kernel
+    let mut extents = start_extents(kernel, sizes);
+    let mut scalars: Vec<Option<Value>> = kernel
         .params
         .iter()
         .map(|param| match &param.kind {
@@ -138,6 +154,7 @@ pub(super) fn make_inputs(kernel: &Kernel, sizes: &Sizes, values: Values, seed: 
             ParamKind::Tensor { .. } | ParamKind::Axis { .. } => None,
         })
         .collect();
+    raise_steps(kernel, &mut scalars);
     settle_equations(kernel, &scalars, &mut extents)?;
     let mut inputs = Vec::new();
     for (param, scalar) in kernel.params.iter().zip(&scalars) {
@@ -181,7 +198,7 @@ pub(super) fn scalars_of(inputs: &Inputs) -> Vec<Option<Value>> {
 fn settle_equations(kernel: &Kernel, scalars: &[Option<Value>], extents: &mut [i64]) -> Option<()> {
     let checked = kernel.checks.iter().filter_map(|check| match &check.kind {
         CheckKind::Equal { axis, expected, .. } => Some((*axis, expected)),
-        CheckKind::NotEmpty { .. } | CheckKind::InBounds { .. } => None,
+        CheckKind::NotEmpty { .. } | CheckKind::InBounds { .. } | CheckKind::AtLeast { .. } => None,
     });
     let derived = kernel.axes.iter().enumerate().filter_map(|(k, axis)| match &axis.source {
         AxisSource::Derived(extent) => Some((AxisId::from_index(k), extent)),
@@ -195,6 +212,18 @@ fn settle_equations(kernel: &Kernel, scalars: &[Option<Value>], extents: &mut [i
         }
     }
     extents.iter().all(|&n| n >= 0).then_some(())
+}
+
+/// Raises scalars that must not be less than a number to it: the steps of windows.
+fn raise_steps(kernel: &Kernel, scalars: &mut [Option<Value>]) {
+    for check in &kernel.checks {
+        if let CheckKind::AtLeast { value: IndexExpr::Param(param), least, .. } = &check.kind
+            && let Some(scalar) = &mut scalars[param.index()]
+            && scalar.as_i128().is_some_and(|n| n < i128::from(*least))
+        {
+            *scalar = Value::from_i128(scalar.dtype(), (*least).into()).unwrap_or(*scalar);
+        }
+    }
 }
 
 /// A scalar argument: floats around one, integers small and not negative, so that most are valid positions and counts.

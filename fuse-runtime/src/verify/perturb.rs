@@ -7,7 +7,8 @@
 
 mod contraction;
 
-use contraction::{is_contraction, move_contractions};
+pub(super) use contraction::is_contraction;
+use contraction::move_contractions;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::graph::{Kernel, MapFn, Op, Reducer};
 use fuse_ir::id::{FnId, VarId};

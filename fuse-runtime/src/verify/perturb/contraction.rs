@@ -12,7 +12,7 @@ use fuse_ir::scalar::{Expr, ScalarFn, ScalarOp, Variable};
 const ROUNDINGS: f64 = 8.0;
 
 /// Whether a node is a contraction of floats.
-pub(super) fn is_contraction(node: &Node) -> bool {
+pub(in crate::verify) fn is_contraction(node: &Node) -> bool {
     matches!(node.op, Op::Reduce { reducer: Reducer::Dot, .. }) && node.ty.dtype.is_float()
 }
 
