@@ -151,7 +151,7 @@ fn errors_say_what_and_how_much() -> Result<(), Error> {
     );
     assert_eq!(
         message(Tensor::<u8, 1>::zeros([1 << 60], &cpu())),
-        "no memory for a tensor of 1152921504606846976 bytes"
+        "no memory for a tensor of 1152921504606846976 bytes, on cpu"
     );
     assert_eq!(
         message(x.broadcast_to([usize::MAX, 2, 3])),
