@@ -8,10 +8,13 @@ mod devices;
 mod golden;
 #[path = "support/numbers.rs"]
 mod numbers;
+#[path = "support/threads.rs"]
+mod threads;
 
 use devices::{device, on_every_device};
 use fuse::{Error, Tensor, bf16, f16, fuse};
 use numbers::values;
+use threads::with_threads;
 
 fuse! {
     /// Heads of their own queries, keys and values; values of their own width.
@@ -173,7 +176,12 @@ struct Row {
     log_sum: f64,
 }
 
-impl Head<'_> {
+impl<'a> Head<'a> {
+    /// The head `x` of tensors of heads, by the extents of queries, keys, and their and the values' width.
+    fn of([q, k, v]: [&'a [f32]; 3], x: usize, [s, t, d, e]: [usize; 4]) -> Head<'a> {
+        Head { q: &q[x * s * d..][..s * d], k: &k[x * t * d..][..t * d], v: &v[x * t * e..][..t * e], d, e }
+    }
+
     /// The row `i`, where `score` makes the score of the key `j` of the product.
     fn row(
         &self,
@@ -242,13 +250,7 @@ fn heads_are_right() -> Result<(), Error> {
         )?
         .to_vec()?;
         for x in 0..b * h {
-            let head = Head {
-                q: &q[x * s * d..][..s * d],
-                k: &k[x * t * d..][..t * d],
-                v: &v[x * t * e..][..t * e],
-                d,
-                e,
-            };
+            let head = Head::of([&q, &k, &v], x, [s, t, d, e]);
             head.check(
                 &format!("{s} x {t} x {d}, head {x}"),
                 &got[x * s * e..][..s * e],
@@ -267,13 +269,7 @@ fn causal_masks_are_right() -> Result<(), Error> {
         let (q, k, v) = (values(b * h * s * d, 4), values(b * h * t * d, 5), values(b * h * t * d, 6));
         let (qs, ks, vs) = ([b, h, s, d], [b, h, t, d], [b, h, t, d]);
         let got = causal(&tensor(&q, qs)?, &tensor(&k, ks)?, &tensor(&v, vs)?, 0.25)?.to_vec()?;
-        let of = |x: usize| Head {
-            q: &q[x * s * d..][..s * d],
-            k: &k[x * t * d..][..t * d],
-            v: &v[x * t * d..][..t * d],
-            d,
-            e: d,
-        };
+        let of = |x: usize| Head::of([&q, &k, &v], x, [s, t, d, d]);
         for x in 0..h {
             for i in 0..s {
                 let row = of(x).row(i, 0.25, |j, z| if i >= j { z } else { UNSEEN }, |_| 1.0);
@@ -332,13 +328,7 @@ fn biases_caps_and_log_sums_are_right() -> Result<(), Error> {
         )?;
         let (got, log_sums) = (got.to_vec()?, log_sums.to_vec()?);
         for x in 0..h {
-            let head = Head {
-                q: &q[x * s * d..][..s * d],
-                k: &k[x * t * d..][..t * d],
-                v: &v[x * t * d..][..t * d],
-                d,
-                e: d,
-            };
+            let head = Head::of([&q, &k, &v], x, [s, t, d, d]);
             for i in 0..s {
                 let score = |j: usize, z: f64| 3.0 * (z / 3.0).tanh() + f64::from(bias[(x * s + i) * t + j]);
                 let row = head.row(i, 0.5, score, |_| 1.0);
@@ -367,13 +357,7 @@ fn lengths_and_slopes_are_right() -> Result<(), Error> {
     )?
     .to_vec()?;
     for x in 0..b * h {
-        let head = Head {
-            q: &q[x * s * d..][..s * d],
-            k: &k[x * t * d..][..t * d],
-            v: &v[x * t * d..][..t * d],
-            d,
-            e: d,
-        };
+        let head = Head::of([&q, &k, &v], x, [s, t, d, d]);
         let score = |i: usize, j: usize, z: f64| match (j as i64) < lengths[x / h] {
             true => z - f64::from(slopes[x % h]) * i.abs_diff(j) as f64,
             false => UNSEEN,
@@ -396,13 +380,7 @@ fn halves_are_right() -> Result<(), Error> {
             let got = half::<$t>(&put(&q, s)?, &put(&k, t)?, &put(&v, t)?, 0.25)?.to_vec()?;
             let (q, k, v) = (wide(&q), wide(&k), wide(&v));
             for x in 0..h {
-                let head = Head {
-                    q: &q[x * s * d..][..s * d],
-                    k: &k[x * t * d..][..t * d],
-                    v: &v[x * t * d..][..t * d],
-                    d,
-                    e: d,
-                };
+                let head = Head::of([&q, &k, &v], x, [s, t, d, d]);
                 for i in 0..s {
                     let mut row = head.row(i, 0.25, |_, z| z, |_| 1.0);
                     row.bound.iter_mut().zip(&row.out).for_each(|(b, x)| *b += x.abs() * $epsilon);
@@ -426,13 +404,7 @@ fn dropped_weights_are_replayed() -> Result<(), Error> {
         let got = dropped(&tensor(&q, qs)?, &tensor(&k, ks)?, &tensor(&v, ks)?, 0.5, p, 7)?.to_vec()?;
         let kept = dropped_ones(&tensor(&vec![1.0; h * s * t], [h, s, t])?, p, 7)?.to_vec()?;
         for x in 0..h {
-            let head = Head {
-                q: &q[x * s * d..][..s * d],
-                k: &k[x * t * d..][..t * d],
-                v: &v[x * t * d..][..t * d],
-                d,
-                e: d,
-            };
+            let head = Head::of([&q, &k, &v], x, [s, t, d, d]);
             for i in 0..s {
                 let row = head.row(i, 0.5, |_, z| z, |j| kept[(x * s + i) * t + j].into());
                 row.check(&format!("p = {p}, row {i}"), &got[(x * s + i) * d..][..d]);
@@ -473,13 +445,7 @@ fn prologues_and_epilogues_are_right() -> Result<(), Error> {
     };
     let (q, k) = (turn(&q, &cos, &sin), turn(&k, &cos_of_keys, &sin_of_keys));
     for x in 0..h {
-        let head = Head {
-            q: &q[x * s * d..][..s * d],
-            k: &k[x * t * d..][..t * d],
-            v: &v[x * t * d..][..t * d],
-            d,
-            e: d,
-        };
+        let head = Head::of([&q, &k, &v], x, [s, t, d, d]);
         for i in 0..s {
             let mut row = head.row(i, 0.25, |_, z| z, |_| 1.0);
             for c in 0..d {
@@ -604,12 +570,6 @@ fn extreme_values_are_kept() -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// A pool of that many threads, in which launches run.
-fn with_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
-    pool.install(run)
 }
 
 #[test]

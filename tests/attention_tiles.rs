@@ -1,38 +1,14 @@
 //! What attention keeps in memory and which tiles it computes, counted in a process of its own, one test after the other.
 
-use fuse::{Device, Error, Tensor, fuse};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
+#[path = "support/allocations.rs"]
+mod allocations;
 #[path = "support/numbers.rs"]
 mod numbers;
 
-/// The system's memory, counted.
-struct Counting;
+use fuse::{Device, Error, Tensor, fuse};
+use std::sync::Mutex;
 
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-// SAFETY: the system's allocator does the work.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: by the contract of the trait.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: by the contract of the trait.
-        unsafe { System.dealloc(data, layout) }
-    }
-}
-
-#[global_allocator]
-static MEMORY: Counting = Counting;
 
 fuse! {
     #[kernel(launches = 1)]
@@ -123,10 +99,8 @@ fn scores_are_never_stored() -> Result<(), Error> {
     for n in [1 << 10, 1 << 12, 1 << 14] {
         let inputs = inputs(n)?;
         let [q, k, v] = &inputs.tensors;
-        let before = NOW.load(Ordering::Relaxed);
-        PEAK.store(before, Ordering::Relaxed);
-        let y = attention(q, k, v, 0.125)?;
-        let more = PEAK.load(Ordering::Relaxed) - before;
+        let (y, more) = allocations::peak(|| attention(q, k, v, 0.125));
+        let y = y?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let allowed = y.len() * 4 + threads * (2 << 20);
         assert!(more <= allowed, "{more} bytes more at length {n}, {allowed} allowed");

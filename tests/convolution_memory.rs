@@ -1,33 +1,9 @@
 //! A convolution keeps no windows in memory: what it allocates is counted, in a process of its own.
 
+#[path = "support/allocations.rs"]
+mod allocations;
+
 use fuse::{Device, Error, Tensor, fuse};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// The system's memory, counted.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator does the work.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: by the contract of the trait.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: by the contract of the trait.
-        unsafe { System.dealloc(data, layout) }
-    }
-}
-
-#[global_allocator]
-static MEMORY: Counting = Counting;
 
 fuse! {
     #[kernel(launches = 1)]
@@ -42,10 +18,8 @@ fn windows_are_never_stored() -> Result<(), Error> {
     let (b, c, side, k, r) = (2, 32, 128, 8, 3);
     let x = Tensor::full(1.0f32, [b, c, side, side], &Device::cpu())?;
     let w = Tensor::full(0.5f32, [k, c, r, r], &Device::cpu())?;
-    let before = NOW.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
-    let y = conv_relu(&x, &w)?;
-    let more = PEAK.load(Ordering::Relaxed) - before;
+    let (y, more) = allocations::peak(|| conv_relu(&x, &w));
+    let y = y?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let allowed = y.len() * 4 + threads * (8 << 20);
     assert!(4 * b * c * side * side * r * r > 2 * allowed, "the windows would be no more than is allowed");

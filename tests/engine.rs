@@ -6,8 +6,12 @@
 
 #[path = "support/devices.rs"]
 mod devices;
+#[path = "support/threads.rs"]
+mod threads;
+
 use devices::{device, on_every_device};
 use fuse::{Error, Tensor, fuse};
+use threads::with_threads;
 
 fuse! {
     #[kernel]
@@ -214,12 +218,6 @@ fn results_do_not_depend_on_the_layout_of_arguments() -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// A pool of that many threads, in which launches run.
-fn with_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
-    pool.install(run)
 }
 
 #[test]

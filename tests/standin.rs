@@ -3,7 +3,6 @@
 #![cfg(target_os = "linux")]
 
 #[path = "support/allocations.rs"]
-#[allow(unreachable_pub, reason = "a bench has it too")]
 mod allocations;
 #[path = "support/standin.rs"]
 #[allow(dead_code, unreachable_pub, reason = "a bench has it too")]

@@ -1,36 +1,6 @@
 //! Numbers for people.
 
-use std::fmt;
-
-/// A number of bytes in the greatest unit that keeps it readable.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bytes(pub(crate) u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = ["KiB", "MiB", "GiB", "TiB"];
-        if self.0 < 1024 {
-            return write!(f, "{} B", self.0);
-        }
-        let mut amount = self.0 as f64 / 1024.0;
-        let mut unit = 0;
-        while amount >= 1024.0 && unit + 1 < units.len() {
-            amount /= 1024.0;
-            unit += 1;
-        }
-        write!(f, "{amount:.1} {}", units[unit])
-    }
-}
-
-/// Seconds as microseconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Micros(pub(crate) f64);
-
-impl fmt::Display for Micros {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1} us", self.0 * 1e6)
-    }
-}
+pub(crate) use fuse_ir::plan::{Bytes, Micros};
 
 /// `1 launch`, `2 launches`.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {

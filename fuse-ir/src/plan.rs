@@ -30,7 +30,7 @@ mod display;
 
 mod json;
 
-pub use display::PlanDisplay;
+pub use display::{Bytes, Micros, PlanDisplay};
 pub use kernel::{
     PlanError, PlanOptions, PlanningWork, compare_with_best, measure_planning, plan_kernel, plan_unfused,
 };

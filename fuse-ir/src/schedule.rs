@@ -246,6 +246,22 @@ pub struct ScheduledGroup {
 }
 
 impl ScheduledGroup {
+    /// A pointwise group of nothing yet.
+    pub fn empty(id: GroupId) -> ScheduledGroup {
+        ScheduledGroup {
+            id,
+            kind: ScheduleKind::Pointwise,
+            outer: Vec::new(),
+            reduced: Vec::new(),
+            operands: Vec::new(),
+            values: Vec::new(),
+            prologue: Vec::new(),
+            passes: Vec::new(),
+            stores: Vec::new(),
+            links: Vec::new(),
+        }
+    }
+
     /// The loops of the group in order: its links if it is streamed, else itself.
     pub fn loops(&self) -> &[ScheduledGroup] {
         if self.links.is_empty() { std::slice::from_ref(self) } else { &self.links }

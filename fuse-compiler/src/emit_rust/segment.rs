@@ -116,7 +116,7 @@ mod tests {
     use fuse_ir::dtype::DType;
     use fuse_ir::id::{GroupId, OperandId};
     use fuse_ir::scalar::ScalarOp;
-    use fuse_ir::schedule::{BodyValue, Level, ScheduleKind};
+    use fuse_ir::schedule::{BodyValue, Level};
     use fuse_ir::stage::Place;
 
     /// The segments of a loop over `x0`, whose further values are these operations of earlier ones.
@@ -127,18 +127,7 @@ mod tests {
             let args = args.iter().map(|&a| ValueId(a)).collect();
             values.push(value(BodyOp::Map { function: MapFn::Op(op), args }));
         }
-        let group = ScheduledGroup {
-            id: GroupId(0),
-            kind: ScheduleKind::Pointwise,
-            outer: Vec::new(),
-            reduced: Vec::new(),
-            operands: Vec::new(),
-            values,
-            prologue: Vec::new(),
-            passes: Vec::new(),
-            stores: Vec::new(),
-            links: Vec::new(),
-        };
+        let group = ScheduledGroup { values, ..ScheduledGroup::empty(GroupId(0)) };
         let stage = Stage {
             name: "sweep0".to_owned(),
             place: Place::Inner,

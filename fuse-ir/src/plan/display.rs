@@ -283,7 +283,8 @@ impl fmt::Display for PlanDisplay<'_> {
 }
 
 /// A number of bytes in the greatest unit that keeps it readable.
-pub(super) struct Bytes(pub(super) u64);
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -302,7 +303,8 @@ impl fmt::Display for Bytes {
 }
 
 /// Seconds as microseconds.
-pub(super) struct Micros(pub(super) f64);
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Micros(pub f64);
 
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

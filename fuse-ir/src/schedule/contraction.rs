@@ -362,18 +362,7 @@ fn copy_values(
         }
         stack.extend(group.reads(v));
     }
-    let mut cut = ScheduledGroup {
-        id: group.id,
-        kind: ScheduleKind::Pointwise,
-        outer: Vec::new(),
-        reduced: Vec::new(),
-        operands: Vec::new(),
-        values: Vec::new(),
-        prologue: Vec::new(),
-        passes: Vec::new(),
-        stores: Vec::new(),
-        links: Vec::new(),
-    };
+    let mut cut = ScheduledGroup::empty(group.id);
     let mut renamed: Vec<Option<ValueId>> = vec![None; group.values.len()];
     // Of a value that is not needed nobody asks.
     let numbers = |renamed: &[Option<ValueId>]| -> Vec<ValueId> {

@@ -33,16 +33,11 @@ pub fn schedule_body(
     let votes = count_votes(kernel, sizes, &body);
     let contraction = body.contraction;
     let mut group = ScheduledGroup {
-        id: GroupId(0),
-        kind: ScheduleKind::Pointwise,
-        outer: Vec::new(),
         reduced: body.reduced,
         operands: body.operands,
         values: body.values,
-        prologue: Vec::new(),
-        passes: Vec::new(),
         stores: body.stores,
-        links: Vec::new(),
+        ..ScheduledGroup::empty(GroupId(0))
     };
     assign_passes(kernel, target, sizes, &mut group);
     if contraction {

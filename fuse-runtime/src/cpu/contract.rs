@@ -421,11 +421,7 @@ impl Run<'_> {
                 let data = unsafe { thread.memory.add(at + row * tile.b_len * p.dtype.size()) };
                 thread.epilogue.give_tile(p.value, data, tile.b_len);
             }
-            for pass in &self.exec.epilogue.passes {
-                for &k in &pass.sweep {
-                    thread.epilogue.run_stage(k, &block);
-                }
-            }
+            thread.epilogue.run_sweeps(&block);
         }
     }
 }

@@ -177,11 +177,7 @@ fn run_plain(launch: &Launch<'_>) {
         let (rest, b) = (task / tiles_b, task % tiles_b * steps.b);
         let (c, a) = (rest / tiles_a, rest % tiles_a * steps.a);
         let block = Block { c, a, a_len: steps.a.min(g.a - a), b, b_len: steps.b.min(g.b - b) };
-        for pass in &launch.exec.passes {
-            for &k in &pass.sweep {
-                worker.run_stage(k, &block);
-            }
-        }
+        worker.run_sweeps(&block);
     });
 }
 

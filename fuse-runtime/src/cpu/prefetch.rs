@@ -49,7 +49,7 @@ impl Prefetch {
         while let (Some((start, bytes)), true) = (self.ranges.last_mut(), lines > 0) {
             let some = lines.min(bytes.div_ceil(LINE));
             for k in 0..some {
-                prefetch(start.wrapping_add(k * LINE));
+                prefetch::<false>(start.wrapping_add(k * LINE));
             }
             lines -= some;
             *start = start.wrapping_add(some * LINE);
@@ -71,30 +71,24 @@ fn moving_start(launch: &Launch<'_>, access: &Access, block: &Block) -> Option<*
     Some(access.data.cast_const().wrapping_offset(at as isize * access.dtype.size() as isize))
 }
 
-/// Asks for a line, into the second cache.
+/// Asks for the lines of an array, `AHEAD` bytes before a loop that goes through memory in order comes to them. That may be
+/// past the end of what it reads.
 #[inline(always)]
-fn prefetch(line: *const u8) {
+pub fn ask_ahead<T, const N: usize>(now: &[T; N]) {
+    for line in 0..size_of::<[T; N]>() / LINE {
+        prefetch::<true>(now.as_ptr().cast::<u8>().wrapping_add(AHEAD + line * LINE));
+    }
+}
+
+/// Asks for a line: into the first cache if it is `NEAR`, else into the second.
+#[inline(always)]
+fn prefetch<const NEAR: bool>(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch touches no memory that the program can see, whatever the address.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(line.cast());
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        if NEAR { _mm_prefetch::<_MM_HINT_T0>(line.cast()) } else { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
-}
-
-/// Asks for the lines of an array into the first cache, `AHEAD` bytes before a loop that goes through memory in order
-/// comes to them. That may be past the end of what it reads.
-#[inline(always)]
-pub fn ask_ahead<T, const N: usize>(now: &[T; N]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in 0..size_of::<[T; N]>() / LINE {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let line = now.as_ptr().cast::<i8>().wrapping_add(AHEAD + line * LINE);
-        // SAFETY: a prefetch touches no memory that the program can see, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = now;
 }

@@ -417,6 +417,16 @@ impl<'l> Worker<'l> {
         }
     }
 
+    /// The stages of all sweeps over a block, one after the other: of groups that reduce nothing.
+    pub(crate) fn run_sweeps(&mut self, block: &Block) {
+        let launch = self.launch;
+        for pass in &launch.exec.passes {
+            for &k in &pass.sweep {
+                self.run_stage(k, block);
+            }
+        }
+    }
+
     /// Runs a stage over a block, stores included. The lanes of its reductions are in place.
     pub(crate) fn run_stage(&mut self, k: usize, block: &Block) {
         let launch = self.launch;

@@ -3,11 +3,10 @@
 //! Each row keeps the greatest exponent so far. When a tile has a greater one, what was added up before is scaled; so no
 //! exponential is greater than 1, whatever the scores.
 
+use super::super::combine::{Combine, Max, Sum, fold_lanes};
 use super::super::instruction_set::InstructionSet;
 use crate::math::{exp, maximum};
-
-/// Accumulators of a row.
-const LANES: usize = 64;
+use fuse_ir::schedule::LANES;
 
 /// A tile of rows of f32.
 #[derive(Clone, Copy, Debug)]
@@ -37,48 +36,18 @@ pub(super) fn reference(greatest: f32) -> f32 {
     if greatest == f32::NEG_INFINITY { 0.0 } else { bounded }
 }
 
+/// The elements of a row as one, in lanes.
 #[inline(always)]
-fn greatest_of(row: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
+fn reduce<C: Combine<f32>>(row: &[f32]) -> f32 {
+    let mut lanes = [C::IDENTITY; LANES];
     let (whole, tail) = row.as_chunks::<LANES>();
     for chunk in whole {
         for i in 0..LANES {
-            lanes[i] = maximum(lanes[i], chunk[i]);
+            lanes[i] = C::combine(lanes[i], chunk[i]);
         }
     }
-    let last = tail.iter().fold(f32::NEG_INFINITY, |m, x| maximum(m, *x));
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] = maximum(lanes[i], lanes[i + half]);
-        }
-        half /= 2;
-    }
-    maximum(lanes[0], last)
-}
-
-#[inline(always)]
-fn fold(mut lanes: [f32; LANES]) -> f32 {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] += lanes[i + half];
-        }
-        half /= 2;
-    }
-    lanes[0]
-}
-
-#[inline(always)]
-fn sum_of(row: &[f32]) -> f32 {
-    let mut lanes = [0.0; LANES];
-    let (whole, tail) = row.as_chunks::<LANES>();
-    for chunk in whole {
-        for i in 0..LANES {
-            lanes[i] += chunk[i];
-        }
-    }
-    fold(lanes) + tail.iter().sum::<f32>()
+    let last = tail.iter().fold(C::IDENTITY, |sum, x| C::combine(sum, *x));
+    C::combine(fold_lanes::<f32, C>(lanes), last)
 }
 
 /// Puts `exp(x - c)` in place of `x` and gives the sum.
@@ -92,7 +61,7 @@ fn exponentiate<const F: bool>(row: &mut [f32], c: f32) -> f32 {
             lanes[i] += chunk[i];
         }
     }
-    let mut sum = fold(lanes);
+    let mut sum = fold_lanes::<f32, Sum>(lanes);
     for x in tail {
         *x = exp::<F>(*x - c);
         sum += *x;
@@ -118,7 +87,7 @@ unsafe fn advance_body<const F: bool>(a: &mut Advance<'_>) {
         // SAFETY: by the contract of `advance`.
         let row = unsafe { a.tile.row(k) };
         let before = a.greatest[k];
-        let now = maximum(before, greatest_of(row));
+        let now = maximum(before, reduce::<Max>(row));
         a.greatest[k] = now;
         // Before the first finite exponent there is nothing to scale.
         let unchanged = before == now || before == f32::NEG_INFINITY;
@@ -131,7 +100,7 @@ unsafe fn advance_body<const F: bool>(a: &mut Advance<'_>) {
 unsafe fn greatest_body<const F: bool>(tile: Rows, greatest: &mut [f32]) {
     for (k, m) in greatest.iter_mut().enumerate().take(tile.rows) {
         // SAFETY: by the contract of `take_greatest`.
-        *m = maximum(*m, greatest_of(unsafe { tile.row(k) }));
+        *m = maximum(*m, reduce::<Max>(unsafe { tile.row(k) }));
     }
 }
 
@@ -139,7 +108,7 @@ unsafe fn greatest_body<const F: bool>(tile: Rows, greatest: &mut [f32]) {
 unsafe fn sum_body<const F: bool>(tile: Rows, sums: &mut [f32]) {
     for (k, s) in sums.iter_mut().enumerate().take(tile.rows) {
         // SAFETY: by the contract of `sum_rows`.
-        *s = sum_of(unsafe { tile.row(k) });
+        *s = reduce::<Sum>(unsafe { tile.row(k) });
     }
 }
 

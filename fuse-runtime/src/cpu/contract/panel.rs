@@ -166,11 +166,7 @@ impl<'a> PanelPlace<'a> {
                 Some(operand) => self.copy(worker, operand, to, &block),
                 None => {
                     worker.give_row_buffer(self.exec.value, to);
-                    for pass in &self.exec.exec.passes {
-                        for &k in &pass.sweep {
-                            worker.run_stage(k, &block);
-                        }
-                    }
+                    worker.run_sweeps(&block);
                 }
             }
         }

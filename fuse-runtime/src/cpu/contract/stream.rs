@@ -43,6 +43,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 /// Products of weights that are to be multiplied by more than this are not kept: what is lost below the least normal number
 /// would be seen.
 const GREATEST_FACTOR: f32 = (1u64 << 32) as f32;
+
 /// A streamed contraction, ready to run.
 #[derive(Debug)]
 pub(crate) struct StreamExec {
@@ -363,7 +364,7 @@ impl Run<'_> {
                 worker.give_row_buffer(v, thread.at(at));
             }
             let block = Block { c: task.c, a: 0, a_len: 1, b: task.row, b_len: n };
-            run_stages(&mut worker, &self.exec.of_rows, &block);
+            worker.run_sweeps(&block);
             thread.of_rows = Some(worker);
         }
         if let Some((_, factor)) = parts.factor {
@@ -408,16 +409,8 @@ impl Run<'_> {
                 }
                 worker.give_tile(v, thread.at(to), columns);
             }
-            run_stages(&mut worker, &self.exec.epilogue, &block);
+            worker.run_sweeps(&block);
         }
         thread.epilogue = Some(worker);
-    }
-}
-
-fn run_stages(worker: &mut Worker<'_>, exec: &GroupExec, block: &Block) {
-    for pass in &exec.passes {
-        for &k in &pass.sweep {
-            worker.run_stage(k, block);
-        }
     }
 }

@@ -8,7 +8,7 @@ use crate::graph::{MapFn, Reducer};
 use crate::id::{AxisId, GroupId, NodeId, OperandId, ValueId};
 use crate::scalar::ScalarOp;
 use crate::schedule::contraction::{fill_pass, rename_operand, rename_reads};
-use crate::schedule::{BodyOp, BodyValue, Level, ScheduleKind, ScheduledGroup};
+use crate::schedule::{BodyOp, BodyValue, Level, ScheduledGroup};
 
 /// Copies values of the body into a pointwise group.
 pub(super) struct Cutter<'a> {
@@ -33,23 +33,11 @@ impl<'a> Cutter<'a> {
         is_given: &'a dyn Fn(ValueId) -> bool,
     ) -> Cutter<'a> {
         let count = flat.values.len();
-        let group = ScheduledGroup {
-            id,
-            kind: ScheduleKind::Pointwise,
-            outer: Vec::new(),
-            reduced: Vec::new(),
-            operands: Vec::new(),
-            values: Vec::new(),
-            prologue: Vec::new(),
-            passes: Vec::new(),
-            stores: Vec::new(),
-            links: Vec::new(),
-        };
         Cutter {
             flat,
             forms,
             is_given,
-            group,
+            group: ScheduledGroup::empty(id),
             renamed: vec![ValueId(0); count],
             done: vec![false; count],
             given: Vec::new(),

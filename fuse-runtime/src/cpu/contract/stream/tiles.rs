@@ -5,7 +5,7 @@ use super::super::BLOCK;
 use super::super::multiply::{self, Multiply, Operand};
 use super::super::online::{self, Advance, Rows};
 use super::super::panel::PanelPlace;
-use super::{Place, Run, Thread, run_stages};
+use super::{Place, Run, Thread};
 use fuse_ir::dtype::DType;
 use fuse_ir::id::ValueId;
 use fuse_ir::schedule::streamed::Source;
@@ -33,20 +33,19 @@ impl Run<'_> {
             }
         }
         let parts = &self.exec.parts;
-        let admitted = parts.admitted.as_ref().zip(self.exec.admitted.as_ref()).filter(|_| admitted);
+        let admitted = parts.admitted.as_ref().filter(|_| admitted);
         let place_of = match admitted {
             Some(_) => &mut thread.admitted,
             None => &mut thread.scores,
         };
         let Some(mut worker) = place_of.take() else { return };
-        let exec = admitted.map_or(&self.exec.scores, |(_, exec)| exec);
         // The products and the tiles, by their values in the group.
         let own = |v: ValueId| match admitted {
-            Some((a, _)) => a.products.iter().find(|(_, p)| *p == v).map(|(own, _)| *own),
+            Some(a) => a.products.iter().find(|(_, p)| *p == v).map(|(own, _)| *own),
             None => Some(v),
         };
         let tiles: Vec<(ValueId, usize)> = match admitted {
-            Some((a, _)) => a.tiles.clone(),
+            Some(a) => a.tiles.clone(),
             None => parts.tiles.iter().copied().enumerate().map(|(k, v)| (v, k)).collect(),
         };
         let step = (BLOCK / place.keys).max(1).min(worker.launch.steps.a);
@@ -64,7 +63,7 @@ impl Run<'_> {
                 let size = self.exec.dtype_of_score(parts.tiles[k]).size();
                 worker.give_row_buffer(v, at(layout.tiles[k], size));
             }
-            run_stages(&mut worker, exec, &block);
+            worker.run_sweeps(&block);
         }
         match admitted {
             Some(_) => thread.admitted = Some(worker),
@@ -163,7 +162,7 @@ impl Run<'_> {
                 for &(v, offset) in &layout.weights {
                     worker.give_row_buffer(v, at(offset, exec.group.value(v).dtype.compute().size()));
                 }
-                run_stages(&mut worker, exec, &block);
+                worker.run_sweeps(&block);
             }
             thread.weights = Some(worker);
         }
