@@ -20,7 +20,7 @@ pub(super) fn lower_literal(
 ) -> Result<Value, Reported> {
     let literal = match Literal::read(literal) {
         Ok(literal) => literal,
-        Err(diagnostic) => return Err(cx.report(diagnostic)),
+        Err(diagnostic) => return Err(cx.report(*diagnostic)),
     };
     match literal.dtype() {
         Some(dtype) => match literal.value(dtype, false) {

@@ -27,12 +27,13 @@ pub enum Literal {
 
 impl Literal {
     /// Reads a token without its sign; strings, characters and unknown suffixes are errors.
-    pub fn read(literal: &syn::Lit) -> Result<Literal, Diagnostic> {
-        let invalid = |span: Span| messages::unsupported_literal(span, &quote::quote!(#literal).to_string());
+    pub fn read(literal: &syn::Lit) -> Result<Literal, Box<Diagnostic>> {
+        let invalid =
+            |span: Span| Box::new(messages::unsupported_literal(span, &quote::quote!(#literal).to_string()));
         let read_suffix = |suffix: &str, span: Span| match (suffix, DType::from_name(suffix)) {
             ("", _) => Ok(None),
             (_, Some(dtype)) if !dtype.is_narrow_float() && dtype != DType::Bool => Ok(Some(dtype)),
-            _ => Err(messages::unsupported_literal(span, &quote::quote!(#literal).to_string())),
+            _ => Err(invalid(span)),
         };
         let digits = |text: &str| text.trim_start_matches('-').to_string();
         match literal {
@@ -94,7 +95,7 @@ impl Literal {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Literal, Diagnostic> {
+    fn read(text: &str) -> Result<Literal, Box<Diagnostic>> {
         Literal::read(&syn::parse_str(text).expect("a literal"))
     }
 

@@ -89,7 +89,7 @@ impl Checker<'_> {
     }
 
     fn literal(&mut self, literal: &syn::Lit, negated: bool, place: Place) -> Result<Node, Reported> {
-        let read = Literal::read(literal).map_err(|error| self.report(error))?;
+        let read = Literal::read(literal).map_err(|error| self.report(*error))?;
         let ty = match (&read, read.dtype()) {
             (_, Some(dtype)) => self.types.scalar(dtype),
             (Literal::Int { .. }, None) => self.types.integer(),
