@@ -12,6 +12,7 @@ const TESTS: &[(&str, &str)] = &[
     ("fuse-kernels", "convolutions"),
     ("fuse-kernels", "ui"),
     ("cargo-fuse", "commands"),
+    ("embed", "embed"),
 ];
 
 /// Runs those of the tests that `names` has, or all.
