@@ -13,6 +13,7 @@ const TESTS: &[(&str, &str)] = &[
     ("fuse-kernels", "ui"),
     ("cargo-fuse", "commands"),
     ("embed", "embed"),
+    ("classify", "classify"),
 ];
 
 /// Runs those of the tests that `names` has, or all.
