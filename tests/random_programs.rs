@@ -61,7 +61,7 @@ fn run_crate(main: &str) -> std::io::Result<std::process::Output> {
     std::fs::write(folder.join("src/main.rs"), main)?;
     let manifest = format!(
         "[package]\nname = \"random-programs\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\nfuse = {{ package = \
-         \"fuse-kernels\", path = {facade:?} }}\n\n[workspace]\n\n[profile.dev.package.fuse-runtime]\nopt-level = 3\noverflow-checks = false\n\n[profile.dev.package.fuse-ir]\nopt-level = 2\n"
+         \"fuse-kernels\", path = {facade:?} }}\n\n[workspace]\n\n[profile.dev]\ndebug-assertions = false\n\n[profile.dev.package.fuse-runtime]\nopt-level = 3\noverflow-checks = false\n\n[profile.dev.package.fuse-ir]\nopt-level = 2\n"
     );
     std::fs::write(folder.join("Cargo.toml"), manifest)?;
     Command::new(env!("CARGO"))

@@ -17,6 +17,9 @@
 //!
 //! The slices are parameters of a function of their own because only parameters tell LLVM that they do not overlap; a
 //! loop over slices that are locals needs overlap checks at run time, and with many of them is not vectorised at all.
+//! Without optimisation (`cfg(debug_assertions)`) AVX-512 runs the versions for AVX2, which give the same bits, and loops have
+//! no form for whole blocks.
+//!
 //! A `#[target_feature]` function coerces to an `unsafe fn` pointer without the word `unsafe` in the expansion. `F` says
 //! that fused multiply-add is there, for the polynomials of the runtime; plain `*` and `+` are never contracted.
 
@@ -36,7 +39,7 @@ use fuse_ir::graph::Kernel;
 use fuse_ir::schedule::contraction::{Panel, cut_contraction};
 use fuse_ir::schedule::streamed::cut_streamed;
 use fuse_ir::schedule::{ScheduleKind, ScheduledGroup};
-use fuse_ir::stage::{cut_into_stages, find_row_function};
+use fuse_ir::stage::{Place, Stage, cut_into_stages, find_row_function};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -79,20 +82,22 @@ pub fn emit_group(facade: &TokenStream, kernel: &Kernel, group: &ScheduledGroup)
         return emit_parts(&private, kernel, &named);
     }
     let staged = cut_into_stages(kernel, group);
+    let row = find_row_function(group, &staged);
     let mut items = TokenStream::new();
     let mut stages = Vec::new();
     for stage in &staged.stages {
         let name = format_ident!("{}_{}", group.id.to_string(), stage.name);
-        items.extend(stage::emit_stage(&private, kernel, group, &staged, stage, &name));
-        stages.push(versions_expr(&private, &name, Versions::Stage));
+        let versions = Versions::of_stage(stage, row.is_some());
+        items.extend(stage::emit_stage(&private, kernel, group, &staged, stage, (&name, versions)));
+        stages.push(versions_expr(&private, &name, versions));
     }
     let mut combiners = Vec::new();
     for (k, (function, dtypes)) in staged.combiners.iter().enumerate() {
         let name = format_ident!("{}_combine{}", group.id.to_string(), k);
         items.extend(combiner::emit_combiner(&private, kernel, *function, dtypes, &name));
-        combiners.push(versions_expr(&private, &name, Versions::Stage));
+        combiners.push(versions_expr(&private, &name, Versions::Narrow));
     }
-    let rows = match find_row_function(group, &staged) {
+    let rows = match row {
         Some(row) => {
             let name = format_ident!("{}_rows", group.id.to_string());
             items.extend(row::emit_row_function(&private, kernel, group, &staged, &row, &name));
@@ -119,8 +124,9 @@ fn emit_parts(private: &TokenStream, kernel: &Kernel, parts: &[(String, &Schedul
         let staged = cut_into_stages(kernel, group);
         for stage in &staged.stages {
             let name = format_ident!("{}_{part}_{}", group.id.to_string(), stage.name);
-            items.extend(stage::emit_stage(private, kernel, group, &staged, stage, &name));
-            stages.push(versions_expr(private, &name, Versions::Stage));
+            let versions = Versions::of_stage(stage, false);
+            items.extend(stage::emit_stage(private, kernel, group, &staged, stage, (&name, versions)));
+            stages.push(versions_expr(private, &name, versions));
         }
     }
     let functions = quote!(#private::GroupFns {
@@ -137,21 +143,40 @@ fn lint_allowances() -> TokenStream {
     )])
 }
 
-/// What a body is compiled for.
+/// What a body is compiled for. Each version takes its time to compile, most of it in LLVM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Versions {
     /// Every instruction set: the runtime's `StageFns`.
-    Stage,
+    Wide,
+    /// The same, but what AVX-512 runs is the version for AVX2: for what is a small part of the work.
+    Narrow,
     /// Those whose registers hold the lanes of a reduction, that is all but SSE2: the runtime's `RowFns`.
     Rows,
 }
 
 impl Versions {
+    /// Those of a stage: the values of rows are few beside their elements, and where a row function does the work the stages
+    /// are for rows that do not lie in one piece.
+    fn of_stage(stage: &Stage, has_row_function: bool) -> Versions {
+        if stage.place == Place::Inner && !has_row_function { Versions::Wide } else { Versions::Narrow }
+    }
+
     /// The runtime's type, and the condition under which it has a version for every processor of the architecture.
     fn parts(self) -> (TokenStream, TokenStream) {
         match self {
-            Versions::Stage => (quote!(StageFns), TokenStream::new()),
+            Versions::Wide | Versions::Narrow => (quote!(StageFns), TokenStream::new()),
             Versions::Rows => (quote!(RowFns), quote!(#[cfg(not(target_arch = "x86_64"))])),
+        }
+    }
+
+    /// The condition under which AVX-512 has a version of its own. Without optimisation it would bring nothing but a third
+    /// of the time of compiling; that there is none is what a macro takes debug assertions to say. `None` is never.
+    fn own_avx512(self) -> Option<TokenStream> {
+        match self {
+            Versions::Wide | Versions::Rows => {
+                Some(quote!(all(target_arch = "x86_64", not(debug_assertions))))
+            }
+            Versions::Narrow => None,
         }
     }
 }
@@ -172,15 +197,20 @@ fn emit_versions(
     let fused = each_row(call(quote!(true)));
     // NEON, the baseline of AArch64, has fused multiply-add.
     let base = each_row(call(quote!({ cfg!(target_arch = "aarch64") })));
+    let wide = versions.own_avx512().map(|own| {
+        quote! {
+            #[cfg(#own)]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+            fn #avx512(t: &mut #private::Tile<'_>) { #fused }
+        }
+    });
     quote! {
         #has_baseline
         fn #baseline(t: &mut #private::Tile<'_>) { #base }
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma,f16c")]
         fn #avx2(t: &mut #private::Tile<'_>) { #fused }
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-        fn #avx512(t: &mut #private::Tile<'_>) { #fused }
+        #wide
     }
 }
 
@@ -189,12 +219,23 @@ fn versions_expr(private: &TokenStream, name: &Ident, versions: Versions) -> Tok
     let (baseline, avx2, avx512) =
         (format_ident!("{name}_baseline"), format_ident!("{name}_avx2"), format_ident!("{name}_avx512"));
     let (all, has_baseline) = versions.parts();
+    let wide = match versions.own_avx512() {
+        Some(own) => quote! {
+            #[cfg(#own)]
+            avx512: #avx512,
+            #[cfg(all(target_arch = "x86_64", not(#own)))]
+            avx512: #avx2,
+        },
+        None => quote! {
+            #[cfg(target_arch = "x86_64")]
+            avx512: #avx2,
+        },
+    };
     quote!(#private::#all {
         #has_baseline
         baseline: #baseline,
         #[cfg(target_arch = "x86_64")]
         avx2: #avx2,
-        #[cfg(target_arch = "x86_64")]
-        avx512: #avx512,
+        #wide
     })
 }

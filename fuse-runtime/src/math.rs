@@ -32,6 +32,8 @@ mod trigonometric;
 pub use arithmetic::{abs, copysign, fma, fma_f64, hypot, mul_add, rsqrt, signum};
 pub use double::*;
 pub use error_function::{erf, erfc};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use exponential::exp_avx512;
 pub use exponential::{exp, exp_m1, exp2, sigmoid};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh, tanh};
 pub use inverse_trigonometric::{acos, asin, atan, atan2};

@@ -33,7 +33,7 @@ pub(super) fn emit_combiner(
     let (first_left, first_right) = (&left[0], &right[0]);
     let allow = super::lint_allowances();
     let doc = format!(" The combiner `{}`, element by element.", kernel.functions[function.index()].name);
-    let versions = emit_versions(private, name, Versions::Stage, |fma| {
+    let versions = emit_versions(private, name, Versions::Narrow, |fma| {
         quote! {
             let fault = #body::<#fma>(#(row.output(#numbers),)* #(row.input(#numbers)),*);
             row.report_faults(&[fault]);

@@ -149,7 +149,8 @@ impl Loop<'_> {
 
     /// The blocks with a position for every lane. Their length is a constant and the lanes are arrays of the loop's own:
     /// unrolled, they stay in registers from block to block, which a loop bound by the first cache gains half its time
-    /// from. SSE2, the one instruction set without `F`, has too few registers for that.
+    /// from. SSE2, the one instruction set without `F`, has too few registers for that; without optimisation there are no
+    /// registers at all.
     fn whole_blocks(&self, values: &Values<'_>, loops: &TokenStream) -> TokenStream {
         if self.reductions.is_empty() {
             return TokenStream::new();
@@ -162,6 +163,7 @@ impl Loop<'_> {
         let types: Vec<Ident> = self.reductions.iter().map(|r| values.rust_type(r.source)).collect();
         let own: Vec<Ident> = lanes.iter().map(|name| format_ident!("own_{name}")).collect();
         quote! {
+            #[cfg(not(debug_assertions))]
             if F #(&& #lanes.len() == #count)* {
                 #(let mut #own: [#types; #count] = *#private::reduce::block(#lanes, 0);)*
                 while len - start >= #count {

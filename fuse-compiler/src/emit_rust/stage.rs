@@ -19,7 +19,7 @@ pub(super) fn emit_stage(
     group: &ScheduledGroup,
     staged: &StagedGroup,
     stage: &Stage,
-    name: &Ident,
+    (name, versions): (&Ident, Versions),
 ) -> TokenStream {
     let pass = staged.passes.iter().find(|p| p.sweep.iter().any(|&t| std::ptr::eq(&staged.stages[t], stage)));
     let inlined = inline_chains(kernel, group, stage);
@@ -66,7 +66,7 @@ pub(super) fn emit_stage(
     let count = |n: usize| (0..n).map(Literal::usize_unsuffixed).collect::<Vec<_>>();
     let (input, scalar, output, lane) =
         (count(inputs.len()), count(scalars.len()), count(outputs.len()), count(lanes.len()));
-    let versions = emit_versions(private, name, Versions::Stage, |fma| {
+    let versions = emit_versions(private, name, versions, |fma| {
         let call = quote!(#body::<#fma>(
             row.len(), #(row.input(#input),)* #(row.scalar(#scalar),)* #(row.output(#output),)*
             #(row.lanes(#lane),)*

@@ -1,8 +1,9 @@
 //! The exact search, for kernels small enough: every choice of values in memory, every grouping of what is stored.
 //!
 //! Values that only one loop over the same axes reads stay in it, which is never worse. For the others each subset in
-//! memory is tried, and for each the partitions of the roots, one root after the other. A branch is given up when its
-//! groups already cost as much as the best plan known: a group does not get cheaper by leaving more in memory.
+//! memory is tried, and for each the partitions of the roots, one root after the other. A subset is passed over when writing
+//! it alone takes too long, and a branch is given up when its groups already cost as much as the best plan known: a group
+//! does not get cheaper by leaving more in memory.
 
 use crate::graph::Op;
 use crate::id::NodeId;
@@ -42,7 +43,17 @@ pub(super) fn search_exactly(
         memory: Vec::new(),
         chosen: 0,
     };
+    let least = least_seconds(problem, greedy);
+    let written = |id: &NodeId| {
+        let elements = problem.sizes.product(&problem.facts.layouts[id.index()]);
+        elements.saturating_mul(kernel.node(*id).ty.dtype.size() as u64) as f64
+    };
     for chosen in 0..1u32 << choices.len() {
+        let kept = choices.iter().enumerate().filter(|(k, _)| chosen >> k & 1 == 1).map(|(_, id)| id);
+        let bytes: f64 = kept.filter(|id| !problem.is_result(**id)).map(written).sum();
+        if least + bytes / problem.target.bandwidth >= search.best_seconds {
+            continue;
+        }
         let mut memory = vec![false; kernel.nodes.len()];
         for id in kernel.node_ids() {
             let cut = matches!(kernel.node(id).op, Op::Materialize { .. });
@@ -63,6 +74,13 @@ pub(super) fn search_exactly(
         search.place(&roots, 0, &mut Vec::new(), 0.0)?;
     }
     Some(search.best)
+}
+
+/// What every plan takes that leaves nothing in memory but its results: a launch, and the traffic that one launch cannot
+/// avoid either, which is known if the plan found so far has one.
+fn least_seconds(problem: &Problem<'_>, found: &Partition) -> f64 {
+    let bytes = if found.live().count() == 1 { found.price().bytes } else { 0 };
+    problem.target.launch + bytes as f64 / problem.target.bandwidth
 }
 
 struct Search<'a> {

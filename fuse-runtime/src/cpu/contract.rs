@@ -23,6 +23,7 @@ mod online;
 mod panel;
 mod sliding;
 mod stream;
+mod strip;
 
 use super::affine::Domain;
 use super::bindings::{Bindings, CpuFault};

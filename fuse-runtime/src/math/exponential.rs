@@ -33,18 +33,46 @@ fn reduce_and_exp<const F: bool>(x: f32) -> (f32, i32) {
     let n_float = shifted - ROUND_F32;
     let r = fma::<F>(n_float, -LN_2_HIGH, x);
     let r = fma::<F>(n_float, -LN_2_LOW, r);
-    let p = horner::<F, 5>(r, [0.001_381_982_2, 0.008_368_687, 0.041_668_277, 0.166_665_21, 0.499_999_94]);
+    let p = horner::<F, 5>(r, EXP_COEFFICIENTS);
     (fma::<F>(p, r * r, r) + 1.0, n)
 }
+
+/// `(e^r - 1 - r) / r^2` on |r| <= ln 2 / 2.
+const EXP_COEFFICIENTS: [f32; 5] =
+    [0.001_381_982_2, 0.008_368_687, 0.041_668_277, 0.166_665_21, 0.499_999_94];
+/// The exponential of what is not greater is zero.
+const LEAST_EXPONENT: f32 = -104.0;
 
 /// e^x.
 #[inline(always)]
 pub fn exp<const F: bool>(x: f32) -> f32 {
     // Beyond these bounds the result is infinite or zero anyway. Written so that NaN passes and each is one instruction.
     let x = if x > 89.0 { 89.0 } else { x };
-    let x = if x < -104.0 { -104.0 } else { x };
+    let x = if x < LEAST_EXPONENT { LEAST_EXPONENT } else { x };
     let (p, n) = reduce_and_exp::<F>(x);
     scale(p, n)
+}
+
+/// [`exp`] of sixteen numbers of at most 88, bit for bit: `vscalefps` multiplies by a power of two and rounds once, which
+/// takes the portable form two products. What is 0 is not computed: results that underflow take the processor a detour.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn exp_avx512(x: std::arch::x86_64::__m512) -> std::arch::x86_64::__m512 {
+    use std::arch::x86_64::{
+        _CMP_NLE_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_fmadd_ps, _mm512_maskz_scalef_ps,
+        _mm512_mul_ps, _mm512_set1_ps, _mm512_sub_ps,
+    };
+    // NaN is not less.
+    let is_seen = _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(x, _mm512_set1_ps(LEAST_EXPONENT));
+    let round = _mm512_set1_ps(ROUND_F32);
+    let n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(core::f32::consts::LOG2_E), round), round);
+    let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN_2_HIGH), x);
+    let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN_2_LOW), r);
+    let [first, rest @ ..] = EXP_COEFFICIENTS;
+    let p = rest.into_iter().fold(_mm512_set1_ps(first), |p, c| _mm512_fmadd_ps(p, r, _mm512_set1_ps(c)));
+    let p = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0));
+    _mm512_maskz_scalef_ps(is_seen, p, n)
 }
 
 /// e^x with one scale factor, for results that may be taken as 2^-126 when smaller: for use within other functions.

@@ -3,6 +3,9 @@
 //! Each row keeps the greatest exponent so far. When a tile has a greater one, what was added up before is scaled; so no
 //! exponential is greater than 1, whatever the scores.
 
+#[cfg(target_arch = "x86_64")]
+mod wide;
+
 use super::super::combine::{Combine, Max, Sum, fold_lanes};
 use super::super::instruction_set::InstructionSet;
 use crate::math::{exp, maximum};
@@ -79,6 +82,29 @@ pub(super) struct Advance<'a> {
     pub(super) factors: &'a mut [f32],
     /// The sums of the exponentials of the tile.
     pub(super) sums: &'a mut [f32],
+    pub(super) set: InstructionSet,
+}
+
+/// The greatest exponent of a row and those before, the exponentials less that in place of the row, and their sum.
+#[inline(always)]
+fn advance_row<const F: bool>(row: &mut [f32], before: f32, set: InstructionSet) -> (f32, f32) {
+    #[cfg(target_arch = "x86_64")]
+    if set == InstructionSet::Avx512 {
+        // SAFETY: the processor has the instruction set.
+        let (now, sum) = unsafe {
+            let now = maximum(before, wide::greatest(row));
+            (now, wide::exponentiate(row, reference(now)))
+        };
+        if !sum.is_nan() {
+            return (now, sum);
+        }
+        // The greatest of what contains NaN is NaN, and so are all exponentials less that.
+        row.fill(f32::NAN);
+        return (f32::NAN, f32::NAN);
+    }
+    let _ = set;
+    let now = maximum(before, reduce::<Max>(row));
+    (now, exponentiate::<F>(row, reference(now)))
 }
 
 #[inline(always)]
@@ -87,12 +113,11 @@ unsafe fn advance_body<const F: bool>(a: &mut Advance<'_>) {
         // SAFETY: by the contract of `advance`.
         let row = unsafe { a.tile.row(k) };
         let before = a.greatest[k];
-        let now = maximum(before, reduce::<Max>(row));
-        a.greatest[k] = now;
+        let (now, sum) = advance_row::<F>(row, before, a.set);
+        (a.greatest[k], a.sums[k]) = (now, sum);
         // Before the first finite exponent there is nothing to scale.
         let unchanged = before == now || before == f32::NEG_INFINITY;
         a.factors[k] = if unchanged { 1.0 } else { exp::<F>(reference(before) - reference(now)) };
-        a.sums[k] = exponentiate::<F>(row, reference(now));
     }
 }
 
@@ -192,4 +217,62 @@ versions! {
 versions! {
     /// Whether there is neither an infinity nor a NaN.
     is_finite(tile: Rows) -> bool, finite_body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Greatest values, sums and exponentials of a tile after another, for an instruction set, as bits; NaN is one.
+    fn advance_bits(set: InstructionSet, rows: &[Vec<f32>]) -> Vec<u32> {
+        let (mut greatest, mut factors, mut sums) = ([f32::NEG_INFINITY], [0.0], [0.0]);
+        let mut bits = Vec::new();
+        for row in rows {
+            let mut row = row.clone();
+            let tile = Rows { data: row.as_mut_ptr(), stride: row.len(), rows: 1, len: row.len() };
+            let (greatest, factors, sums) = (&mut greatest[..], &mut factors[..], &mut sums[..]);
+            let mut a = Advance { tile, greatest, factors, sums, set };
+            // SAFETY: the tile is the row; the set is one that the processor has.
+            unsafe { advance(set, &mut a) };
+            let all = [a.greatest[0], a.factors[0], a.sums[0]];
+            let one_nan = |x: f32| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() };
+            bits.extend(row.into_iter().chain(all).map(one_nan));
+        }
+        bits
+    }
+
+    #[test]
+    fn instruction_sets_with_fused_multiply_add_give_the_same_bits() {
+        if !InstructionSet::available().contains(&InstructionSet::Avx512) {
+            return;
+        }
+        let special =
+            [f32::NEG_INFINITY, f32::INFINITY, f32::NAN, -0.0, 0.0, f32::MAX, f32::MIN, 1e-40, -87.4, -103.9];
+        let mut seed = 1u32;
+        let mut next = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            seed >> 8
+        };
+        for case in 0..2000 {
+            let len = 1 + next() as usize % 200;
+            let mut row = || -> Vec<f32> {
+                let usual = |x: u32| x as f32 / 65536.0 - 200.0;
+                let mut row: Vec<f32> = (0..len).map(|_| usual(next())).collect();
+                if case % 3 == 0 {
+                    let at = next() as usize;
+                    row[at % len] = special[at % special.len()];
+                }
+                if case % 50 == 0 {
+                    row.fill(special[case / 50 % special.len()]);
+                }
+                row
+            };
+            let rows = [row(), row(), row()];
+            assert_eq!(
+                advance_bits(InstructionSet::Avx512, &rows),
+                advance_bits(InstructionSet::Avx2, &rows),
+                "{rows:?}"
+            );
+        }
+    }
 }

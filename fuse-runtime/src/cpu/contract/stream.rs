@@ -6,11 +6,14 @@
 //!
 //! ```text
 //!                      256 streamed positions at a time
-//!  256 rows   scores ──▶ exp(x - c) ──▶ weights ──▶ += weights · values products, 256 × columns
+//!    rows     scores ──▶ exp(x - c) ──▶ weights ──▶ += weights · values products, rows × columns
 //!                │            │                           ▲
 //!                ▼            ▼                           │
 //!             greatest      sums     when the greatest of a row grows, its sums and products are scaled
 //! ```
+//!
+//! Where the multiplication is fast for a few rows, strips of rows go through all steps of a tile one after the other, so that
+//! what one step leaves for the next lies in the first cache.
 //!
 //! The sizes of blocks follow from the group and from the extents of what is not streamed alone, so that results depend
 //! neither on the threads nor on the number of rows.
@@ -194,8 +197,9 @@ struct Thread<'r> {
     values: Option<Worker<'r>>,
     of_rows: Option<Worker<'r>>,
     epilogue: Option<Worker<'r>>,
-    /// What the panel of each source holds.
+    /// What the panel of each source holds, and what is packed of it.
     held: Vec<Option<[usize; 3]>>,
+    packed: Vec<Option<[usize; 3]>>,
 }
 
 impl Thread<'_> {
@@ -214,14 +218,27 @@ impl Thread<'_> {
     }
 }
 
-/// The rows of a task, or of those a block of streamed positions.
+/// Rows of a task, and of those a block of streamed positions.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     c: usize,
-    row: usize,
+    /// The first row of the task, and how many it has.
+    task: usize,
+    of_task: usize,
+    /// The first of these rows in the task, and how many they are.
+    first: usize,
     rows: usize,
+    /// The first streamed position, how many its block has, and how many of those these rows go through.
     key: usize,
+    of_block: usize,
     keys: usize,
+}
+
+impl Place {
+    /// The first of these rows.
+    fn row(&self) -> usize {
+        self.task + self.first
+    }
 }
 
 fn worker<'r>(launch: &'r Option<Launch<'_>>) -> Option<Worker<'r>> {
@@ -257,13 +274,16 @@ impl Run<'_> {
             of_rows: worker(&self.of_rows),
             epilogue: worker(&self.epilogue),
             held: vec![None; self.panels.len() + 1],
+            packed: vec![None; self.panels.len() + 1],
         };
         let e = &self.e;
         let down = e.rows.div_ceil(e.tile_rows);
         for task in tasks {
             let row = task % down * e.tile_rows;
             let rows = e.tile_rows.min(e.rows - row);
-            self.run_task(&mut thread, Place { c: task / down, row, rows, key: 0, keys: 0 });
+            let (c, first) = (task / down, 0);
+            let place = Place { c, task: row, of_task: rows, first, rows, key: 0, of_block: 0, keys: 0 };
+            self.run_task(&mut thread, place);
         }
         let Thread { panels, scores, admitted, weights, values, of_rows, epilogue, .. } = thread;
         let others = [scores, admitted, weights, values, of_rows, epilogue];
@@ -302,23 +322,33 @@ impl Run<'_> {
         // SAFETY: the products are the task's own.
         unsafe { thread.row_array(layout.sum, task.rows * e.columns).fill(0.0) };
         for key in (0..e.keys).step_by(e.tile_keys) {
-            let place = Place { key, keys: e.tile_keys.min(e.keys - key), ..task };
+            let keys = e.tile_keys.min(e.keys - key);
+            let place = Place { key, of_block: keys, keys, ..task };
             let seen = self.find_seen(place);
             if seen == Seen::Nothing && may_pass && self.has_finite_values(thread, place) {
                 continue;
             }
             TILES.fetch_add(1, Ordering::Relaxed);
-            self.make_scores(thread, place, seen == Seen::All);
-            self.exponentiate(thread, place);
-            self.make_weights(thread, place);
-            if whole {
-                let tile = self.rows_at(thread, self.source(self.exec.parts.left.0), place);
-                // SAFETY: tile and array are the task's own.
-                unsafe { online::scale_rows(self.exec.set, tile, factors) };
-            } else {
-                self.take_along(thread, place);
+            for first in (0..task.rows).step_by(e.strip) {
+                let mut strip = Place { first, rows: e.strip.min(task.rows - first), ..place };
+                if seen == Seen::Some && e.in_strips && may_pass {
+                    strip.keys = self.find_seen_keys(thread, strip);
+                }
+                if strip.keys == 0 {
+                    continue;
+                }
+                self.make_scores(thread, strip, seen == Seen::All);
+                self.exponentiate(thread, strip);
+                self.make_weights(thread, strip);
+                if whole {
+                    let tile = self.rows_at(thread, self.source(self.exec.parts.left.0), strip);
+                    // SAFETY: tile and array are the task's own.
+                    unsafe { online::scale_rows(self.exec.set, tile, &factors[first..]) };
+                } else {
+                    self.take_along(thread, strip);
+                }
+                self.add_products(thread, strip);
             }
-            self.add_products(thread, place);
         }
     }
 
@@ -363,7 +393,7 @@ impl Run<'_> {
             for &(v, at) in &layout.of_rows {
                 worker.give_row_buffer(v, thread.at(at));
             }
-            let block = Block { c: task.c, a: 0, a_len: 1, b: task.row, b_len: n };
+            let block = Block { c: task.c, a: 0, a_len: 1, b: task.task, b_len: n };
             worker.run_sweeps(&block);
             thread.of_rows = Some(worker);
         }
@@ -389,7 +419,7 @@ impl Run<'_> {
         let step = (BLOCK / columns).max(1).min(worker.launch.steps.a);
         for row in (0..n).step_by(step) {
             let rows = step.min(n - row);
-            let block = Block { c: task.c, a: task.row + row, a_len: rows, b: 0, b_len: columns };
+            let block = Block { c: task.c, a: task.task + row, a_len: rows, b: 0, b_len: columns };
             worker.give_tile(parts.product, thread.at(layout.sum + row * columns * 4), columns);
             let factor = parts.factor.map(|(v, _)| (v, 4, layout.of_products, layout.factor));
             let others = parts.broadcast.iter().zip(&layout.broadcast).map(|(&(v, of_row), &to)| {

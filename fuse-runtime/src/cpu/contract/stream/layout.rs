@@ -3,13 +3,21 @@
 //! They follow from the group and from the extents of what is not streamed alone.
 
 use super::super::super::bindings::Bindings;
+use super::super::super::instruction_set::InstructionSet;
 use super::super::{BLOCK, DEPTH, Sizes};
-use super::StreamExec;
+use super::{PanelExec, StreamExec};
+use fuse_ir::dtype::DType;
 use fuse_ir::id::{AxisId, ValueId};
+use fuse_ir::schedule::contraction::PartProduct;
 use fuse_ir::schedule::streamed::Source;
 
-/// Rows of a task: enough that packing keys and values for the multiplication costs little.
+/// Rows of a task: enough that packing keys and values for the multiplication costs little, and no more where tiles may be
+/// passed over or have to hold all of them.
 const ROWS: usize = 256;
+const ROWS_IN_STRIPS: usize = 1024;
+/// Rows that go through all steps of a tile together, where the multiplication needs no more to be fast: what they leave for
+/// one another lies in the first cache.
+const STRIP: usize = 24;
 const LEAST_ROWS: usize = 8;
 /// Streamed positions of a tile.
 const KEYS: usize = 256;
@@ -29,6 +37,9 @@ pub(super) struct Extents {
     /// Reduced positions of the scores.
     pub(super) depth: usize,
     pub(super) tile_rows: usize,
+    /// Whether strips of rows go through all steps of a tile, and the rows of one; else all rows of a task do.
+    pub(super) in_strips: bool,
+    pub(super) strip: usize,
     pub(super) tile_keys: usize,
     pub(super) tile_depth: usize,
 }
@@ -39,24 +50,39 @@ impl Extents {
             axes.iter().map(|a| bindings.extents[a.index()].max(0) as usize).product::<usize>()
         };
         let (parts, scores) = (&exec.parts, &exec.group.links[0]);
+        let depth = count(&scores.reduced);
+        let in_strips = exec.multiplies_strips() && depth <= DEPTH;
         let mut e = Extents {
             batch: count(&parts.batch),
             rows: count(&parts.rows),
             keys: count(&parts.streamed),
             columns: count(&parts.columns),
-            depth: count(&scores.reduced),
-            tile_rows: ROWS,
+            depth,
+            tile_rows: if in_strips && exec.admitted.is_none() { ROWS_IN_STRIPS } else { ROWS },
+            in_strips,
+            strip: if in_strips { STRIP } else { ROWS },
             tile_keys: KEYS,
             tile_depth: DEPTH,
         };
         while e.tile_rows > LEAST_ROWS && e.tile_rows * e.columns > PRODUCTS {
             e.tile_rows /= 2;
         }
-        e.tile_rows = e.tile_rows.min(e.rows.max(1));
+        e.strip = e.strip.min(e.tile_rows);
         e.tile_depth = e.tile_depth.min(e.depth.max(1));
-        while e.tile_keys > LEAST_KEYS && TaskLayout::new(exec, &e).bytes > SCRATCH {
+        let is_large = |e: &Extents| TaskLayout::new(exec, e).bytes > SCRATCH;
+        while e.tile_rows > ROWS && is_large(&e) {
+            e.tile_rows /= 2;
+        }
+        while e.tile_keys > LEAST_KEYS && is_large(&e) {
             e.tile_keys /= 2;
         }
+        // How the rows are cut changes no result.
+        let few = |e: &Extents| e.batch * e.rows.div_ceil(e.tile_rows) < 4 * rayon::current_num_threads();
+        while e.tile_rows > ROWS && few(&e) {
+            e.tile_rows /= 2;
+        }
+        e.tile_rows = e.tile_rows.min(e.rows.max(1));
+        e.strip = e.strip.min(e.tile_rows);
         e.tile_keys = e.tile_keys.min(e.keys.max(1));
         e
     }
@@ -91,6 +117,9 @@ impl Extents {
 pub(super) struct TaskLayout {
     pub(super) panels: Vec<usize>,
     pub(super) values: usize,
+    /// The panels of columns and the values again, packed for the multiplication of strips.
+    pub(super) packed: Vec<usize>,
+    pub(super) packed_values: usize,
     /// By product of the scores.
     pub(super) products: Vec<usize>,
     /// By tile; one that is a product lies there.
@@ -125,12 +154,17 @@ impl TaskLayout {
             bytes += size.next_multiple_of(64);
             at
         };
-        let (rows, tile) = (e.tile_rows, e.tile_rows * e.tile_keys);
+        let (rows, tile) = (e.tile_rows, e.strip * e.tile_keys);
         for panel in &exec.panels {
             let own = if panel.is_left { rows } else { e.tile_keys };
             layout.panels.push(take(own * e.tile_depth * panel.dtype().size()));
         }
         layout.values = take(e.columns * e.tile_keys * exec.values.dtype().size());
+        let packs = |panel: &PanelExec| e.in_strips && !panel.is_left;
+        for panel in &exec.panels {
+            layout.packed.push(if packs(panel) { take(e.tile_keys * e.tile_depth * 4) } else { 0 });
+        }
+        layout.packed_values = if e.in_strips { take(e.columns * e.tile_keys * 4) } else { 0 };
         layout.products = parts.scores.products.iter().map(|p| take(tile * p.dtype.size())).collect();
         for (k, v) in parts.tiles.iter().enumerate() {
             let product = parts.scores.products.iter().position(|p| p.value == *v);
@@ -171,6 +205,14 @@ impl TaskLayout {
 }
 
 impl StreamExec {
+    /// Whether there is a multiplication of strips for all products.
+    fn multiplies_strips(&self) -> bool {
+        let is_float = |p: &PartProduct| p.dtype == DType::F32;
+        self.set == InstructionSet::Avx512
+            && self.values.dtype() == DType::F32
+            && self.parts.scores.products.iter().all(is_float)
+    }
+
     /// Whether the exponents are read after they were exponentiated, or are a value that is read twice.
     pub(super) fn reads_exponents(&self) -> bool {
         let parts = &self.parts;

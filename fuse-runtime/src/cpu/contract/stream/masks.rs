@@ -7,8 +7,8 @@ use super::{Place, Run, Thread};
 use fuse_ir::dtype::Value;
 use fuse_ir::graph::MapFn;
 use fuse_ir::id::ValueId;
-use fuse_ir::schedule::BodyOp;
 use fuse_ir::schedule::streamed::Source;
+use fuse_ir::schedule::{BodyOp, LANES};
 use std::sync::atomic::Ordering;
 
 /// What masks say of a tile.
@@ -33,7 +33,7 @@ impl Run<'_> {
     pub(super) fn find_seen(&self, place: Place) -> Seen {
         let parts = &self.exec.parts;
         let Some(scores) = self.scores.as_ref().filter(|_| self.exec.may_exclude) else { return Seen::Some };
-        let block = Block { c: place.c, a: place.row, a_len: place.rows, b: place.key, b_len: place.keys };
+        let block = Block { c: place.c, a: place.row(), a_len: place.rows, b: place.key, b_len: place.keys };
         let known = find_known(scores, &block, &[]);
         // A fault of an element is reported, whether or not it is seen.
         let faults = self.exec.scores.stages.iter().flat_map(|s| &s.faults);
@@ -71,7 +71,21 @@ impl Run<'_> {
         if excluded { Seen::Nothing } else { Seen::Some }
     }
 
-    /// Whether the values at the streamed positions of a tile are finite. Who asks first looks.
+    /// How many of the streamed positions of a block some rows have to go through: the last ones may be excluded.
+    pub(super) fn find_seen_keys(&self, thread: &mut Thread<'_>, place: Place) -> usize {
+        let mut keys = place.keys;
+        while keys > 0 {
+            let first = (keys - 1) / LANES * LANES;
+            let part = Place { key: place.key + first, keys: keys - first, ..place };
+            if self.find_seen(part) != Seen::Nothing {
+                break;
+            }
+            keys = first;
+        }
+        if keys == place.keys || self.has_finite_values(thread, place) { keys } else { place.keys }
+    }
+
+    /// Whether the values at the streamed positions of a block are finite. Who asks first looks.
     pub(super) fn has_finite_values(&self, thread: &mut Thread<'_>, place: Place) -> bool {
         let e = &self.e;
         let Some(values) = &self.values else { return true };
@@ -81,13 +95,19 @@ impl Run<'_> {
             NOT_FINITE => return false,
             _ => {}
         }
-        let operand =
-            self.panel(thread, self.panels.len(), values, place.c, (0, e.columns), (place.key, place.keys));
+        let operand = self.panel(
+            thread,
+            self.panels.len(),
+            values,
+            place.c,
+            (0, e.columns),
+            (place.key, place.of_block),
+        );
         let (side, depth) = (operand.side.unsigned_abs(), operand.depth.unsigned_abs());
         let (stride, rows, len, step) = if depth < side {
-            (side, e.columns, place.keys, depth)
+            (side, e.columns, place.of_block, depth)
         } else {
-            (depth, place.keys, e.columns, side)
+            (depth, place.of_block, e.columns, side)
         };
         // What lies further apart is taken as it comes.
         let finite = step <= 1 && {

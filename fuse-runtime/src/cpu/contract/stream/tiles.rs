@@ -5,6 +5,7 @@ use super::super::BLOCK;
 use super::super::multiply::{self, Multiply, Operand};
 use super::super::online::{self, Advance, Rows};
 use super::super::panel::PanelPlace;
+use super::super::strip::{self, Strip};
 use super::{Place, Run, Thread};
 use fuse_ir::dtype::DType;
 use fuse_ir::id::ValueId;
@@ -19,17 +20,21 @@ impl Run<'_> {
             let depth = e.tile_depth.min(e.depth - k.min(e.depth));
             let mut operands = Vec::with_capacity(self.panels.len());
             for (i, panel) in self.panels.iter().enumerate() {
-                let side = if panel.exec.is_left { (place.row, place.rows) } else { (place.key, place.keys) };
-                operands.push(self.panel(thread, i, panel, place.c, side, (k, depth)));
+                operands.push(match panel.exec.is_left {
+                    true => {
+                        let rows = (place.task, place.of_task);
+                        let all = self.panel(thread, i, panel, place.c, rows, (k, depth));
+                        all.from_side(place.first, panel.exec.dtype())
+                    }
+                    false => self.columns(thread, i, panel, place.c, (place.key, place.of_block), (k, depth)),
+                });
             }
             for (p, at) in products.iter().zip(&layout.products) {
+                let operand = |k: usize| operands.get(k).copied().unwrap_or(Operand::NOTHING);
                 let shape =
                     Multiply { rows: place.rows, columns: place.keys, depth, add: k > 0, set: self.exec.set };
-                let operand = |k: usize| operands.get(k).copied().unwrap_or(Operand::NOTHING);
                 // SAFETY: the operands have that many rows, columns and reduced positions; the tile is the task's own.
-                unsafe {
-                    multiply::multiply(p.dtype, shape, operand(p.left), operand(p.right), thread.at(*at));
-                }
+                unsafe { self.multiply(p.dtype, shape, operand(p.left), operand(p.right), thread.at(*at)) };
             }
         }
         let parts = &self.exec.parts;
@@ -52,7 +57,7 @@ impl Run<'_> {
         for row in (0..place.rows).step_by(step) {
             let rows = step.min(place.rows - row);
             let block =
-                Block { c: place.c, a: place.row + row, a_len: rows, b: place.key, b_len: place.keys };
+                Block { c: place.c, a: place.row() + row, a_len: rows, b: place.key, b_len: place.keys };
             let at = |offset: usize, size: usize| thread.at::<u8>(offset + row * place.keys * size);
             for (p, offset) in products.iter().zip(&layout.products) {
                 if let Some(v) = own(p.value) {
@@ -97,6 +102,48 @@ impl Run<'_> {
         panel.operand(memory, side.1, depth.1)
     }
 
+    /// A source of columns as it is multiplied: strips take it packed.
+    fn columns(
+        &self,
+        thread: &mut Thread<'_>,
+        index: usize,
+        panel: &PanelPlace<'_>,
+        c: usize,
+        side: (usize, usize),
+        depth: (usize, usize),
+    ) -> Operand {
+        let operand = self.panel(thread, index, panel, c, side, depth);
+        if !self.e.in_strips || operand.side == 1 {
+            return operand;
+        }
+        let memory = match self.layout.packed.get(index) {
+            Some(at) => thread.at(*at),
+            None => thread.at(self.layout.packed_values),
+        };
+        let wanted = [c, side.0, depth.0];
+        if thread.packed[index] != Some(wanted) {
+            // SAFETY: the operand has that many columns and positions, and the scratch room for them.
+            unsafe { strip::pack(operand, side.1, depth.1, memory) };
+            thread.packed[index] = Some(wanted);
+        }
+        Operand { data: memory.cast(), side: 1, depth: side.1 as isize }
+    }
+
+    /// # Safety
+    /// As for [`multiply::multiply`].
+    unsafe fn multiply(&self, dtype: DType, shape: Multiply, left: Operand, right: Operand, tile: *mut u8) {
+        if !self.e.in_strips {
+            // SAFETY: by the contract.
+            return unsafe { multiply::multiply(dtype, shape, left, right, tile) };
+        }
+        let Multiply { rows, columns, depth, add, .. } = shape;
+        let (right_step, right, result) = (right.depth as usize, right.data.cast(), tile.cast());
+        let strip =
+            Strip { rows, columns, depth, left, right, right_step, result, result_step: columns, add };
+        // SAFETY: by the contract; strips are of f32, have their columns side by side, and are only multiplied with AVX-512.
+        unsafe { strip::multiply(strip) };
+    }
+
     pub(super) fn rows_at(&self, thread: &Thread<'_>, offset: usize, place: Place) -> Rows {
         Rows { data: thread.at(offset), stride: place.keys, rows: place.rows, len: place.keys }
     }
@@ -113,12 +160,12 @@ impl Run<'_> {
     /// The greatest values of a block, and its exponentials.
     pub(super) fn exponentiate(&self, thread: &mut Thread<'_>, place: Place) {
         let (layout, parts, set) = (&self.layout, &self.exec.parts, self.exec.set);
-        let n = place.rows;
+        let (n, of_rows) = (place.rows, place.first * size_of::<f32>());
         for (m, at) in parts.maxima.iter().zip(&layout.maxima) {
             if Some(m.tile) != parts.exponent {
                 let tile = self.rows_at(thread, layout.tiles[m.tile], place);
                 // SAFETY: tile and array are the task's own.
-                unsafe { online::take_greatest(set, tile, thread.row_array(*at, n)) };
+                unsafe { online::take_greatest(set, tile, thread.row_array(*at + of_rows, n)) };
             }
         }
         if let Some(k) = parts.exponent {
@@ -131,9 +178,10 @@ impl Run<'_> {
                 }
                 let mut advance = Advance {
                     tile: self.rows_at(thread, to, place),
-                    greatest: thread.row_array(layout.greatest, n),
-                    factors: thread.row_array(layout.factors, n),
-                    sums: thread.row_array(layout.of_tile, n),
+                    greatest: thread.row_array(layout.greatest + of_rows, n),
+                    factors: thread.row_array(layout.factors + of_rows, n),
+                    sums: thread.row_array(layout.of_tile + of_rows, n),
+                    set,
                 };
                 online::advance(set, &mut advance);
             }
@@ -150,7 +198,7 @@ impl Run<'_> {
             for row in (0..n).step_by(step) {
                 let rows = step.min(n - row);
                 let block =
-                    Block { c: place.c, a: place.row + row, a_len: rows, b: place.key, b_len: place.keys };
+                    Block { c: place.c, a: place.row() + row, a_len: rows, b: place.key, b_len: place.keys };
                 let at = |offset: usize, size: usize| thread.at::<u8>(offset + row * place.keys * size);
                 if let Some(v) = weights.exponential {
                     worker.give_tile(v, at(layout.exponentials, 4), place.keys);
@@ -171,11 +219,13 @@ impl Run<'_> {
     /// Adds the sums of a block to those before, which are scaled.
     pub(super) fn take_along(&self, thread: &mut Thread<'_>, place: Place) {
         let (layout, parts, set) = (&self.layout, &self.exec.parts, self.exec.set);
-        let n = place.rows;
+        let (n, of_rows) = (place.rows, place.first * size_of::<f32>());
         // SAFETY: the arrays are the task's own and differ from one another.
         unsafe {
-            let (factors, of_tile) =
-                (thread.row_array(layout.factors, n), thread.row_array(layout.of_tile, n));
+            let (factors, of_tile) = (
+                thread.row_array(layout.factors + of_rows, n),
+                thread.row_array(layout.of_tile + of_rows, n),
+            );
             // The sums of exponentials stand there already.
             let mut order: Vec<usize> = (0..parts.sums.len()).collect();
             order.sort_by_key(|&s| parts.sums[s].source != Source::Exponential);
@@ -184,14 +234,15 @@ impl Run<'_> {
                 if sum.source != Source::Exponential {
                     online::sum_rows(set, self.rows_at(thread, self.source(sum.source), place), of_tile);
                 }
-                let total = thread.row_array(layout.sums[s], n);
+                let total = thread.row_array(layout.sums[s] + of_rows, n);
                 for ((total, more), factor) in total.iter_mut().zip(&*of_tile).zip(&*factors) {
                     *total = if sum.scaled { *total * factor } else { *total } + more;
                 }
             }
             if parts.left.1 && factors.iter().any(|f| *f != 1.0) {
                 let columns = self.e.columns;
-                let sum = Rows { data: thread.at(layout.sum), stride: columns, rows: n, len: columns };
+                let data = thread.at(layout.sum + of_rows * columns);
+                let sum = Rows { data, stride: columns, rows: n, len: columns };
                 online::scale_rows(set, sum, factors);
             }
         }
@@ -200,22 +251,18 @@ impl Run<'_> {
     /// Adds the products of a block.
     pub(super) fn add_products(&self, thread: &mut Thread<'_>, place: Place) {
         let Some(values) = &self.values else { return };
-        let depth = (place.key, place.keys);
-        let right = self.panel(thread, self.panels.len(), values, place.c, (0, self.e.columns), depth);
+        let depth = (place.key, place.of_block);
+        let columns = self.e.columns;
+        let right = self.columns(thread, self.panels.len(), values, place.c, (0, columns), depth);
         let left = Operand {
             data: thread.at::<u8>(self.source(self.exec.parts.left.0)),
             side: place.keys as isize,
             depth: 1,
         };
-        let shape = Multiply {
-            rows: place.rows,
-            columns: self.e.columns,
-            depth: place.keys,
-            add: true,
-            set: self.exec.set,
-        };
+        let shape = Multiply { rows: place.rows, columns, depth: place.keys, add: true, set: self.exec.set };
+        let sum = thread.at(self.layout.sum + place.first * columns * size_of::<f32>());
         // SAFETY: the weights are a tile of that many rows, the values have that many columns and positions, and the products
         // are the task's own.
-        unsafe { multiply::multiply(DType::F32, shape, left, right, thread.at(self.layout.sum)) };
+        unsafe { self.multiply(DType::F32, shape, left, right, sum) };
     }
 }
