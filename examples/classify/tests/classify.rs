@@ -1,6 +1,12 @@
 //! The network: its launches; its numbers with random weights against plain loops over f64; and with the published weights,
 //! where they are, against the published model.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what is skipped is said, and how far apart numbers are"
+)]
+
 #[path = "classify/in_f64.rs"]
 mod in_f64;
 
@@ -142,7 +148,7 @@ fn zeros_lie_around_pictures_as_windows_need_them() {
 
 /// A photograph whose red levels these are, and whose green and blue ones are 127.
 fn photograph(height: usize, width: usize, red: impl Fn(usize, usize) -> u8) -> Photograph {
-    let level = |k: usize| if k % 3 == 0 { red(k / 3 / width, k / 3 % width) } else { 127 };
+    let level = |k: usize| if k.is_multiple_of(3) { red(k / 3 / width, k / 3 % width) } else { 127 };
     Photograph { height, width, levels: (0..3 * height * width).map(level).collect() }
 }
 

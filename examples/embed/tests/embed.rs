@@ -1,6 +1,12 @@
 //! The encoder: its launches; its numbers with random weights against plain loops over f64; and with the published weights,
 //! where they are, against the published model.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what is skipped is said, and how far apart numbers are"
+)]
+
 #[path = "embed/in_f64.rs"]
 mod in_f64;
 
