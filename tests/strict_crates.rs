@@ -1,7 +1,8 @@
 //! Crates that forbid and deny much: what `fuse!` expands to must not be what breaks their build.
 //!
 //! A workspace of small crates is generated and built offline: every edition, the dependency renamed, kernels public,
-//! private, in a function's body, generic, and with a test. Its target folder is kept between runs.
+//! private, in a function's body, generic, with a test, under attributes, and of ops from another crate. Its target folder
+//! is kept between runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,45 @@ mod inner {
     }
 }
 
+/// Ops under attributes.
+pub mod attributes {
+    /// An op that other crates can call.
+    #[DEPENDENCY::op(crate = DEPENDENCY)]
+    #[must_use]
+    pub fn third(x: f32) -> f32 {
+        x / 3.0
+    }
+
+    /// What only this crate can call.
+    #[DEPENDENCY::composite(crate = DEPENDENCY)]
+    pub(crate) fn less_third<N>(x: Tensor<f32, N>) -> Tensor<f32, N> {
+        x - third(x)
+    }
+
+    /// A combiner.
+    #[DEPENDENCY::reduce(identity = 0.0, crate = DEPENDENCY)]
+    #[must_use]
+    pub fn add(a: f32, b: f32) -> f32 {
+        a + b
+    }
+}
+
+/// A kernel of ops from elsewhere.
+#[DEPENDENCY::kernel(launches = 1, test, crate = DEPENDENCY)]
+pub fn imported<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M> {
+    attributes::less_third::<N>(ops::thrice(x)).reduce(N, attributes::add)
+}
+
+DEPENDENCY::fuse! {
+    use ops::{scaled, thrice as three_times};
+
+    /// The same in a block, which brings its own names into scope.
+    #[kernel(launches = 1)]
+    pub fn imported_by_block<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M> {
+        scaled::<N>(three_times(x)).sum(N)
+    }
+}
+
 /// Calls everything.
 ///
 /// # Errors
@@ -80,9 +120,41 @@ pub fn call() -> Result<f32, Error> {
     let _ = normalise::<f16>(&narrow)?;
     let mut p = inner::twice(&mean)?;
     step(&mut p, &b, 0.5)?;
+    let rows = imported(&x)?.to_vec()?;
+    assert_eq!(rows, imported_by_block(&x)?.to_vec()?);
     let _ = private(&Tensor::from_vec(vec![1, 2], [2], &device)?)?;
     total(&p)?.item()
 }
+"#;
+
+/// A crate of ops, strict as well, whose dependency has its own name.
+const OPS: &str = r#"//! Ops for others.
+#![forbid(unsafe_code)]
+#![deny(warnings, missing_docs, unreachable_pub, unused, future_incompatible, nonstandard_style)]
+#![deny(clippy::all, clippy::pedantic)]
+
+mod inner {
+    the_dsl::fuse! {
+        const FACTOR: f32 = 3.0;
+
+        #[op]
+        fn times(x: f32) -> f32 { x * FACTOR }
+
+        /// Three times as much.
+        #[op]
+        #[must_use]
+        pub fn thrice(x: f32) -> f32 { times(x) }
+
+        /// Two thirds.
+        pub fn scaled<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x * 2.0 / 3.0 }
+
+        /// Only for this crate.
+        #[op]
+        pub(crate) fn unused_elsewhere(x: f32) -> f32 { x }
+    }
+}
+
+pub use inner::{scaled, thrice};
 "#;
 
 /// A test of each crate's own, which checks a number.
@@ -106,7 +178,8 @@ fn write(path: &Path, text: &str) {
 
 fn generate(root: &Path) {
     let facade = env!("CARGO_MANIFEST_DIR");
-    let members: Vec<String> = CRATES.iter().map(|(name, _, _)| format!("\"{name}\"")).collect();
+    let members = CRATES.iter().map(|(name, _, _)| *name).chain(["ops"]);
+    let members: Vec<String> = members.map(|name| format!("\"{name}\"")).collect();
     write(
         &root.join("Cargo.toml"),
         &format!("[workspace]\nresolver = \"2\"\nmembers = [{}]\n", members.join(", ")),
@@ -116,11 +189,16 @@ fn generate(root: &Path) {
     if !root.join("Cargo.lock").exists() {
         write(&root.join("Cargo.lock"), &lock);
     }
-    for (name, edition, dependency) in CRATES {
-        let manifest = format!(
+    let manifest = |name: &str, edition: &str, dependency: &str| {
+        format!(
             "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"{edition}\"\n\n[dependencies]\n\
              {dependency} = {{ package = \"fuse-kernels\", path = \"{facade}\" }}\n"
-        );
+        )
+    };
+    write(&root.join("ops/Cargo.toml"), &manifest("ops", "2021", "the_dsl"));
+    write(&root.join("ops/src/lib.rs"), OPS);
+    for (name, edition, dependency) in CRATES {
+        let manifest = manifest(name, edition, dependency) + "ops = { path = \"../ops\" }\n";
         write(&root.join(name).join("Cargo.toml"), &manifest);
         write(&root.join(name).join("src/lib.rs"), &LIBRARY.replace("DEPENDENCY", dependency));
         write(&root.join(name).join("tests/run.rs"), &TESTS.replace("NAME", name));

@@ -49,7 +49,16 @@ impl Program {
 }
 
 fn programs() -> Vec<Program> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/ui");
+    programs_of("tests/ui")
+}
+
+/// Programs whose blocks call items from elsewhere, which only rustc can find.
+fn programs_with_imports() -> Vec<Program> {
+    programs_of("tests/ui/imports")
+}
+
+fn programs_of(folder: &str) -> Vec<Program> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder);
     let files = std::fs::read_dir(folder).expect("the folder of the programs");
     let mut paths: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "rs"));
@@ -63,8 +72,11 @@ fn every_message_has_a_program() {
     let mut without: BTreeSet<&str> = messages::ALL.iter().copied().collect();
     // It is about the environment and not about a program; a test of `cargo-fuse` shows it.
     without.remove("plans_not_written");
-    for program in programs() {
+    for program in programs().into_iter().chain(programs_with_imports()) {
         for name in program.listed() {
+            if name == RUSTC {
+                continue;
+            }
             assert!(
                 messages::ALL.contains(&name.as_str()),
                 "{}: no message `{name}`",
@@ -81,6 +93,20 @@ fn programs_give_the_messages_that_they_list() {
     for program in programs() {
         let given: BTreeSet<String> = program.diagnose().iter().map(|d| d.code.to_owned()).collect();
         assert_eq!(given, program.listed(), "{}", program.path.display());
+    }
+}
+
+/// What is listed where rustc finds nothing by a name.
+const RUSTC: &str = "(rustc's own)";
+
+#[test]
+fn rustc_shows_what_is_wrong_with_imports() {
+    trybuild::TestCases::new().compile_fail("tests/ui/imports/*.rs");
+    for program in programs_with_imports() {
+        let shown = program.shown();
+        let ours = shown.lines().filter(|line| line.starts_with("error: ")).count();
+        let listed = program.listed().iter().filter(|name| *name != RUSTC).count();
+        assert!(ours >= listed, "{}: {listed} messages are listed\n{shown}", program.path.display());
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Place {
     pub start: Span,
     /// The last token.
     pub end: Span,
+    /// For a call of an item from another block or crate: the place within that item that is meant.
+    pub within: Option<Span>,
 }
 
 impl Place {
@@ -28,18 +30,18 @@ impl Place {
     pub fn of(tokens: &impl ToTokens) -> Place {
         let mut tokens = tokens.to_token_stream().into_iter();
         let start = tokens.next().map_or_else(Span::call_site, |token| token.span());
-        Place { start, end: tokens.last().map_or(start, |token| token.span()) }
+        Place { start, end: tokens.last().map_or(start, |token| token.span()), within: None }
     }
 
     /// From the start of one place to the end of another.
     pub fn to(self, end: Place) -> Place {
-        Place { start: self.start, end: end.end }
+        Place { start: self.start, end: end.end, within: self.within }
     }
 }
 
 impl From<Span> for Place {
     fn from(span: Span) -> Place {
-        Place { start: span, end: span }
+        Place { start: span, end: span, within: None }
     }
 }
 
@@ -154,9 +156,20 @@ impl Diagnostic {
         self.note(note)
     }
 
+    /// The same error at the call of an imported item, with a note that names the place within it: rustc shows places in
+    /// other crates at the call.
+    pub(crate) fn inside_import(self, call: Place, name: &str) -> Diagnostic {
+        let inner = self.primary.within.unwrap_or(self.primary.start);
+        let inner = Location::of(inner).map_or_else(String::new, |inner| format!(": {inner}"));
+        self.moved_to(Place { within: None, ..call }, format!("this arises in the body of `{name}`{inner}"))
+    }
+
     /// The text that rustc shows.
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
+        if let Some(location) = self.primary.within.and_then(Location::of) {
+            lines.push(format!("note: the operation stands in an item that is called here: {location}"));
+        }
         for (span, label) in &self.related {
             lines.push(match Location::of(*span) {
                 Some(location) => format!("note: {label}: {location}"),
@@ -174,7 +187,7 @@ impl Diagnostic {
 
     /// A `compile_error!` item at the primary place.
     pub fn to_compile_error(&self) -> TokenStream {
-        let Place { start, end } = self.primary;
+        let Place { start, end, .. } = self.primary;
         let at = |mut token: TokenTree, span: Span| {
             token.set_span(span);
             token
@@ -227,6 +240,21 @@ impl Diagnostics {
             self.list.push(diagnostic);
         }
         Reported(())
+    }
+
+    /// Takes the errors of a part. Those of an imported item, of which the call and the name are given, are moved to the call.
+    pub(crate) fn report_inside<T>(
+        &mut self,
+        import: Option<(Place, &str)>,
+        part: impl FnOnce(&mut Diagnostics) -> T,
+    ) -> T {
+        let Some((call, name)) = import else { return part(self) };
+        let mut inner = Diagnostics::new();
+        let value = part(&mut inner);
+        for diagnostic in inner.list {
+            self.report(diagnostic.inside_import(call, name));
+        }
+        value
     }
 
     /// Takes what syn has to say; it may be several errors.

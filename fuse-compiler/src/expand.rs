@@ -37,19 +37,21 @@ use signature::Signature;
 
 /// The items of a block: errors, ops, kernels, and what is repeated as it is.
 ///
-/// `facade` is the path of the facade crate. Kernels without a program, because they have errors, keep their signatures,
+/// `facade` is the path of the facade crate, `repeat_uses` says whether `use` items stand among them. Kernels without a program, because they have errors, keep their signatures,
 /// so that callers are not wrong too.
 pub fn expand_items(
     facade: &TokenStream,
     block: &Block,
     scalars: &ScalarSources<'_>,
     planned: &[PlannedKernel],
+    repeat_uses: bool,
     diagnostics: &Diagnostics,
 ) -> TokenStream {
     let mut items = diagnostics.to_compile_errors();
     for (k, item) in block.items.iter().enumerate() {
         items.extend(match item {
-            Item::Use(item) => quote!(#item),
+            Item::Use(item) if repeat_uses => quote!(#item),
+            Item::Use(_) => TokenStream::new(),
             // A constant with errors is not repeated: rustc would find another in it.
             Item::Const(constant) if !diagnostics.is_empty() && is_poisoned(scalars, constant) => {
                 TokenStream::new()
@@ -72,7 +74,7 @@ pub fn expand_items(
         scalars.ops.iter().chain(scalars.reducers.iter().map(|(_, source)| source)).cloned().collect();
     // rustc has an error of its own for a `self` that stands outside an `impl`.
     let has_self = |source: &&FnSource<'_>| source.item.sig.receiver().is_some();
-    let own = sources.iter().filter(|source| source.origin == Origin::Block);
+    let own = sources.iter().filter(|source| matches!(source.origin, Origin::Block));
     for source in own.filter(|source| !has_self(source)) {
         items.extend(emit_op(source, &sources, scalars.items, facade));
     }

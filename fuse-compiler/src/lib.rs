@@ -5,10 +5,14 @@ extern crate proc_macro;
 
 pub mod diagnostic;
 
+mod attribute;
+
 pub mod scalar;
 pub mod syntax;
 
 pub mod prelude;
+
+pub mod import;
 
 pub mod scalar_sources;
 

@@ -30,10 +30,11 @@ mod view;
 mod window;
 
 use crate::diagnostic::{Diagnostics, Place, Reported, messages};
+use crate::import::{Import, Unit};
 use crate::scalar::ScalarItems;
 use crate::syntax::{Block, Item, TensorFn};
 use composite::lower_body;
-use context::{Context, Library, Scope};
+use context::{Composite, CompositeOrigin, Context, Library, Scope};
 use fuse_ir::dtype::DType;
 use fuse_ir::graph::{Kernel, Output, OutputTarget, ParamKind};
 use fuse_ir::id::ParamId;
@@ -42,6 +43,8 @@ use signature::{instance_name, list_instances, lower_signature, report_unsourced
 use statement::resolve_type;
 use std::rc::Rc;
 use value::Value;
+
+pub(crate) use call::{is_language_function, is_similar, path_text, ungroup};
 
 /// A kernel as a graph.
 #[derive(Clone, Debug)]
@@ -57,14 +60,19 @@ pub struct LoweredKernel {
 }
 
 /// Lowers the kernels of a block, in its order; instances of one kernel in the order of its lists. Kernels with errors
-/// are left out. Takes scalar items that include the ops of the prelude that the block uses.
+/// are left out. Takes scalar items that include the ops of the prelude and of the imports that the block uses.
 pub fn lower_kernels(
     block: &Block,
+    imports: &[Import],
     scalars: &ScalarItems,
     diagnostics: &mut Diagnostics,
 ) -> Vec<LoweredKernel> {
-    let library = collect_library(block);
-    for (name, function) in &library.composites {
+    let library = collect_library(block, imports);
+    for (name, Composite { function, origin, .. }) in &library.composites {
+        // Imports are checked where they are defined.
+        if !matches!(origin, CompositeOrigin::Block) {
+            continue;
+        }
         let instance = list_instances(function).swap_remove(0);
         if let Err(reported) = lower_function(&library, scalars, function, &instance, diagnostics) {
             library.broken.borrow_mut().insert(name.clone(), reported);
@@ -88,7 +96,7 @@ pub fn lower_kernels(
     lowered
 }
 
-fn collect_library(block: &Block) -> Library {
+fn collect_library(block: &Block, imports: &[Import]) -> Library {
     let mut library = Library::default();
     for item in &block.items {
         if let Item::Broken(function) = item {
@@ -100,10 +108,33 @@ fn collect_library(block: &Block) -> Library {
         if function.kernel.is_some() {
             library.kernels.insert(name, function.name.span());
         } else {
-            library.composites.insert(name, Rc::new(function.clone()));
+            let origin = CompositeOrigin::Block;
+            let function = Rc::new(function.clone());
+            library
+                .composites
+                .insert(name.clone(), Composite { function, key: name, scope: Rc::default(), origin });
         }
     }
+    for import in imports {
+        import.for_each_unit(&mut |key, unit| collect_unit(key, unit, &mut library));
+    }
     library
+}
+
+/// The composites of an import.
+fn collect_unit(key: &str, unit: &Unit, library: &mut Library) {
+    if !unit.is_usable() {
+        library.broken.get_mut().insert(key.to_owned(), Reported::before());
+        return;
+    }
+    let scope: Rc<str> = Unit::scope(key).into();
+    for function in unit.block.functions() {
+        let key = unit.key_of(key, &function.name.to_string());
+        let function = Rc::new(function.clone());
+        let composite =
+            Composite { function, key: key.clone(), scope: scope.clone(), origin: CompositeOrigin::Import };
+        library.composites.insert(key, composite);
+    }
 }
 
 /// One instance of a kernel; also a composite on its own, as if it were one.
@@ -121,7 +152,7 @@ fn lower_function(
         graph: graph::Graph::default(),
         scope: Scope::default(),
         calls: vec![function.name.to_string()],
-        prelude_call: None,
+        inlined: None,
         conditions: Vec::new(),
         contractions: Vec::new(),
         unfilled: Vec::new(),

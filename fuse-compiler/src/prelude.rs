@@ -68,24 +68,41 @@ pub fn name_in_f64(name: &str) -> String {
 }
 
 /// Put before the names of f64 copies.
-const F64_SCOPE: &str = "f64/";
+pub(crate) const F64_SCOPE: &str = "f64/";
 
 /// An op of the prelude that a block calls, itself or through others.
 #[derive(Clone)]
 pub struct UsedOp {
     /// The name by which callers know it: `gelu`, or `f64/gelu`.
     pub name: String,
-    /// Put before the names that its body calls: empty, or `f64/`.
-    pub scope: &'static str,
+    /// Put before the names that its body calls: empty, or `f64/`, and in an import its scope.
+    pub scope: String,
     /// The function.
     pub item: syn::ItemFn,
 }
 
-/// The ops of the prelude that a block needs, callees too. A block that never says `f64` needs no f64 copies.
-pub fn collect_used_ops(tokens: &TokenStream, block: &Block) -> Vec<UsedOp> {
+/// Whether tokens name the dtype f64: what never does needs no f64 copies.
+pub fn says_f64(tokens: &TokenStream) -> bool {
+    tokens.clone().into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == "f64",
+        TokenTree::Group(group) => says_f64(&group.stream()),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
+}
+
+/// The ops of the prelude that a block needs, callees too, with copies for f64 if `in_f64`. What the block defines or imports
+/// under their names goes first. `scope` is put before their names: an import has its own.
+pub fn collect_used_ops<'a>(
+    tokens: &TokenStream,
+    block: &Block,
+    imported: impl IntoIterator<Item = &'a str>,
+    scope: &str,
+    in_f64: bool,
+) -> Vec<UsedOp> {
     let mut names = BTreeSet::new();
     collect_names(tokens.clone(), &mut names);
-    let own: BTreeSet<String> = block.items.iter().filter_map(item_name).collect();
+    let imported = imported.into_iter().map(str::to_owned);
+    let own: BTreeSet<String> = block.items.iter().filter_map(item_name).chain(imported).collect();
     let mut used: BTreeMap<&'static str, &'static PreludeItem> = BTreeMap::new();
     let mut open: Vec<String> = names.iter().filter(|n| !own.contains(*n)).cloned().collect();
     while let Some(name) = open.pop() {
@@ -96,15 +113,14 @@ pub fn collect_used_ops(tokens: &TokenStream, block: &Block) -> Vec<UsedOp> {
             open.extend(called.into_iter().filter(|n| !own.contains(n)));
         }
     }
-    let precisions: &[Precision] =
-        if names.contains("f64") { &[Precision::F32, Precision::F64] } else { &[Precision::F32] };
+    let precisions: &[Precision] = if in_f64 { &[Precision::F32, Precision::F64] } else { &[Precision::F32] };
     let mut ops = Vec::new();
     for item in used.values().filter(|item| item.kind == PreludeKind::Op) {
         for &precision in precisions {
             let Some(function) = parse_op(item, precision) else { continue };
             let (name, scope) = match precision {
-                Precision::F32 => (item.name.to_owned(), ""),
-                Precision::F64 => (name_in_f64(item.name), F64_SCOPE),
+                Precision::F32 => (format!("{scope}{}", item.name), scope.to_owned()),
+                Precision::F64 => (name_in_f64(&format!("{scope}{}", item.name)), name_in_f64(scope)),
             };
             ops.push(UsedOp { name, scope, item: function });
         }
@@ -112,7 +128,8 @@ pub fn collect_used_ops(tokens: &TokenStream, block: &Block) -> Vec<UsedOp> {
     ops
 }
 
-fn item_name(item: &Item) -> Option<String> {
+/// The name of an item of a block.
+pub(crate) fn item_name(item: &Item) -> Option<String> {
     match item {
         Item::Op(op) => Some(op.function.sig.ident.to_string()),
         Item::Reduce(reduce) => Some(reduce.function.sig.ident.to_string()),
@@ -124,7 +141,7 @@ fn item_name(item: &Item) -> Option<String> {
 }
 
 /// All identifiers: a name that is no call does no harm, the op is then unused.
-fn collect_names(tokens: TokenStream, names: &mut BTreeSet<String>) {
+pub(crate) fn collect_names(tokens: TokenStream, names: &mut BTreeSet<String>) {
     for token in tokens {
         match token {
             TokenTree::Ident(ident) => {

@@ -216,6 +216,7 @@ fn place_of_item(function: &TensorFn) -> Place {
     Place {
         start: first.unwrap_or_else(|| function.name.span()),
         end: function.body.brace_token.span.close(),
+        within: None,
     }
 }
 
@@ -246,7 +247,7 @@ fn write_record(folder: &Path, record: &BlockRecord, tokens: &TokenStream) -> io
 }
 
 /// FNV-1a over parts, 64 bits: the same in every build, unlike the standard library's.
-fn hash(parts: &[&str]) -> u64 {
+pub(crate) fn hash(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -66,12 +66,13 @@ impl fmt::Display for ScalarType {
 }
 
 /// Where the items of a source come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Origin {
     /// The block itself.
     Block,
-    /// Another block, module or crate: its Rust function is in scope under the name that the call uses.
-    Import,
+    /// Another block, module or crate: its Rust function is in scope under the name that the call uses. The place is that of
+    /// the name in the block.
+    Import(Place),
     /// The prelude: the Rust copy of whoever calls it carries a copy of it.
     Prelude,
 }
@@ -82,13 +83,46 @@ pub struct FnSource<'a> {
     /// The name, or the path as written (`ops::gelu`).
     pub name: String,
     /// Put before the names that the body calls when they are looked up; empty for items of the block. An imported op
-    /// `ops::gelu` whose helper `phi` travels with it may have the scope `ops::gelu/`, the helper the name
-    /// `ops::gelu/phi` and the same scope. A name that the scope lacks is looked up without it.
+    /// `ops::gelu` whose helper `phi` travels with it has the scope `ops::gelu/`, the helper the name `ops::gelu/phi` and the
+    /// same scope. What an import calls travels with it, so that the names of the block that calls it mean nothing there.
     pub scope: String,
     /// The function.
     pub item: &'a syn::ItemFn,
     /// Where it comes from.
     pub origin: Origin,
+}
+
+impl FnSource<'_> {
+    /// The place and the path of the import that this belongs to.
+    fn import(&self) -> Option<(Place, &str)> {
+        import_of(self.origin, &self.name)
+    }
+}
+
+/// The place and the path of the import that an item belongs to; its name begins with the path.
+fn import_of(origin: Origin, name: &str) -> Option<(Place, &str)> {
+    match origin {
+        Origin::Import(place) => Some((place, name.split('/').next().unwrap_or(name))),
+        Origin::Block | Origin::Prelude => None,
+    }
+}
+
+/// A constant with what is put before its name.
+#[derive(Clone)]
+pub struct ConstSource<'a> {
+    /// As for functions: empty for constants of the block.
+    pub scope: String,
+    /// The item.
+    pub item: &'a syn::ItemConst,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl ConstSource<'_> {
+    /// The name by which the block knows it.
+    fn name(&self) -> String {
+        format!("{}{}", self.scope, self.item.ident)
+    }
 }
 
 /// The arguments of `#[reduce(identity = .., ordered)]`, as parsed.
@@ -168,19 +202,23 @@ struct FnFacts {
 
 /// Types and lowers the scalar items of a block: constants, ops and combiners, in any order.
 ///
-/// Takes the sources that the block uses, those of the prelude and of other modules included. Errors are reported for
-/// each item on its own; the result holds whatever could be made.
+/// Takes the sources that the block uses, those of the prelude and of other modules included, and the names of items that
+/// are known to have errors. Errors are reported for each item on its own, those within imports where the block names
+/// these; the result holds whatever could be made.
 pub fn lower_scalar_items(
     ops: &[FnSource<'_>],
     reducers: &[(ReduceArgs, FnSource<'_>)],
-    consts: &[&syn::ItemConst],
+    consts: &[ConstSource<'_>],
+    poisoned: BTreeSet<String>,
     diagnostics: &mut Diagnostics,
 ) -> ScalarItems {
-    let mut items = ScalarItems::default();
+    let mut items = ScalarItems { poisoned, ..ScalarItems::default() };
     constant::evaluate_consts(consts, &mut items, diagnostics);
     let sources: Vec<&FnSource<'_>> = ops.iter().chain(reducers.iter().map(|(_, source)| source)).collect();
     for (index, source) in sources.iter().enumerate() {
-        match declare_function(source, index, diagnostics) {
+        let declared =
+            diagnostics.report_inside(source.import(), |inner| declare_function(source, index, inner));
+        match declared {
             Ok(signature) => {
                 items.by_name.entry(source.name.clone()).or_insert(signature);
             }
@@ -190,12 +228,15 @@ pub fn lower_scalar_items(
         }
     }
     for index in call_order::sort_by_calls(&sources, &mut items, diagnostics) {
-        define_function(sources[index], index, &mut items, diagnostics);
+        let source = sources[index];
+        diagnostics.report_inside(source.import(), |inner| define_function(source, index, &mut items, inner));
     }
     for (args, source) in reducers {
         // A combiner whose declaration has errors, or that calls itself, is reported and poisoned already.
         let Some(signature) = items.by_name.get(&source.name) else { continue };
-        match declare_reducer(args, source, signature, &items, diagnostics) {
+        let declared = diagnostics
+            .report_inside(source.import(), |inner| declare_reducer(args, source, signature, &items, inner));
+        match declared {
             Ok(reducer) => {
                 items.reducers.insert(source.name.clone(), reducer);
             }

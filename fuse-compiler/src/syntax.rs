@@ -96,6 +96,8 @@ pub struct TensorFn {
     pub results: Results,
     /// The body.
     pub body: syn::Block,
+    /// For a composite its signature as written.
+    pub signature: Option<syn::Signature>,
     /// The arguments of `#[kernel]`; `None` for a composite.
     pub kernel: Option<KernelArgs>,
 }

@@ -152,6 +152,94 @@ fn kernels_of_a_dependency_in_the_workspace_are_those_of_its_crate() {
     assert_eq!(list(&demo, "-p ops"), ["ops::f"]);
 }
 
+/// Features, cfgs, a block made by `macro_rules!`, attribute forms, and ops of a dependency.
+const WITH_IMPORTS: &str = r#"
+use ops::prelude::*;
+
+fuse::fuse! {
+    #[kernel]
+    pub fn by_glob<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { curve(x * 2.0) + 1.0 }
+}
+
+macro_rules! scaled {
+    ($name:ident, $op:path) => {
+        fuse::fuse! {
+            #[kernel]
+            pub fn $name<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { $op(x) * 3.0 }
+        }
+    };
+}
+scaled!(by_macro, ops::squared);
+
+#[cfg(feature = "extra")]
+#[fuse::kernel]
+pub fn with_feature<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> {
+    ops::kept::<N>(x)
+}
+
+#[fuse::kernel]
+#[cfg(not(feature = "extra"))]
+pub fn without_feature<N>(x: Tensor<f32, N>) -> Tensor<f32, N> {
+    local(x)
+}
+
+#[cfg(not(feature = "extra"))]
+#[fuse::op]
+fn local(x: f32) -> f32 {
+    ops::squared(x) + 1.0
+}
+"#;
+
+const OPS: &str = "\
+fuse::fuse! {
+    #[op]
+    fn helper(x: f32) -> f32 { x * x }
+
+    #[op]
+    pub fn squared(x: f32) -> f32 { helper(x) }
+
+    pub fn kept<N>(x: Tensor<f32, N>) -> Tensor<f32, N> {
+        let y = x.exp().materialize();
+        squared(y) / y.sum(N)
+    }
+
+    #[kernel]
+    pub fn of_ops<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { squared(x) }
+}
+
+pub mod prelude {
+    pub use crate::squared as curve;
+}
+";
+
+#[test]
+fn kernels_of_imported_ops_are_those_that_rustc_compiles() {
+    let demo = Crate::new("imports", WITH_IMPORTS);
+    let manifest = demo.read("Cargo.toml");
+    demo.write(
+        "Cargo.toml",
+        &manifest.replace("[dependencies]\n", "[dependencies]\nops = { path = \"ops\" }\n"),
+    );
+    let manifest = manifest.replace("name = \"demo\"", "name = \"ops\"").replace("[workspace]\n", "");
+    demo.write("ops/Cargo.toml", &manifest);
+    demo.write("ops/src/lib.rs", OPS);
+    assert_eq!(list(&demo, ""), ["demo::by_glob", "demo::by_macro", "demo::without_feature", "ops::of_ops"]);
+    assert_eq!(
+        list(&demo, "--features extra"),
+        ["demo::by_glob", "demo::by_macro", "demo::with_feature", "ops::of_ops"]
+    );
+    // The test of the list is rustc: each kernel that it names is there, with the launches that are told.
+    let call = |kernel: &str| format!("assert_eq!(demo::{kernel}::plan().launch_count(), 1);");
+    let calls: String = ["by_glob", "by_macro", "without_feature"].map(call).concat();
+    demo.write("tests/run.rs", &format!("#[test] fn run() {{ {calls} }}"));
+    demo.cargo("test --test run", &[]).ok();
+    let explained = demo.fuse("explain").ok();
+    assert_eq!(explained.matches("for cpu: 1 launch").count(), 4, "{explained}");
+    // What is refused within an import stands at its call, and names the remedy.
+    let refused = demo.fuse("explain --refused --features extra with_feature").ok();
+    check_golden("explain_imported.txt", &refused);
+}
+
 /// A kernel that is one launch, and one that is cut.
 const EXPLAINED: &str = "\
 use fuse::fuse;

@@ -127,10 +127,11 @@ pub(super) fn lower_dimension(cx: &mut Context<'_>, dimension: &Dimension) -> Re
 }
 
 fn constant_extent(cx: &mut Context<'_>, name: &Ident) -> Result<Extent, Reported> {
-    if cx.scalars.poisoned.contains(&name.to_string()) {
+    let key = cx.key(&name.to_string());
+    if cx.scalars.poisoned.contains(&key) {
         return Err(Reported::before());
     }
-    let found = cx.scalars.consts.get(&name.to_string());
+    let found = cx.scalars.consts.get(&key);
     match found.map(|c| c.value.as_i128().and_then(|n| i64::try_from(n).ok())) {
         Some(Some(n)) if n >= 0 => Ok(IndexExpr::Const(n)),
         Some(_) => Err(cx.report(messages::extent_not_a_size(name))),

@@ -24,15 +24,31 @@ use fuse_ir::id::NodeId;
 use fuse_ir::scalar::ScalarOp;
 
 /// A path as text, without generic arguments: the name by which items are found.
-pub(super) fn path_text(path: &syn::Path) -> String {
+pub(crate) fn path_text(path: &syn::Path) -> String {
     let names: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
     let text = names.join("::");
     if path.leading_colon.is_some() { format!("::{text}") } else { text }
 }
 
+/// Whether a function of that name is the language's in every body, if only to say what to write instead.
+pub(crate) fn is_language_function(name: &str) -> bool {
+    matches!(name, "select" | "index" | "extent" | "concat" | "stack" | "dropout")
+        || find_method(name).is_some()
+        || super::method::is_axis_method(name)
+        || super::method::method_error(name, Place::from(proc_macro2::Span::call_site())).is_some()
+}
+
+/// An expression out of the groups that a `macro_rules!` variable (`$op:path`) puts it into.
+pub(crate) fn ungroup(mut expr: &syn::Expr) -> &syn::Expr {
+    while let syn::Expr::Group(group) = expr {
+        expr = &group.expr;
+    }
+    expr
+}
+
 /// `f(..)`.
 pub(super) fn lower_call(cx: &mut Context<'_>, call: &syn::ExprCall) -> Result<Value, Reported> {
-    let syn::Expr::Path(callee) = &*call.func else {
+    let syn::Expr::Path(callee) = ungroup(&call.func) else {
         return Err(cx.report(messages::callee_not_a_name(Place::of(&call.func))));
     };
     let name = path_text(&callee.path);
@@ -47,11 +63,12 @@ pub(super) fn lower_call(cx: &mut Context<'_>, call: &syn::ExprCall) -> Result<V
     if let Some(composite) = find_composite(cx, &name)? {
         return inline_composite(cx, &composite, &args, turbofish, &site);
     }
-    if cx.scalars.by_name.contains_key(&name) || cx.scalars.poisoned.contains(&name) {
+    let key = cx.key(&name);
+    if cx.scalars.by_name.contains_key(&key) || cx.scalars.poisoned.contains(&key) {
         if let Some(generics) = turbofish {
             return Err(cx.report(messages::turbofish_not_expected(Place::of(generics), &name)));
         }
-        return lower_op_call(cx, &name, &args, &site);
+        return lower_op_call(cx, &name, &key, &args, &site);
     }
     if let Some(generics) = turbofish {
         return Err(cx.report(messages::turbofish_not_expected(Place::of(generics), &name)));
@@ -106,6 +123,7 @@ fn lower_select(cx: &mut Context<'_>, args: &Arguments<'_>, site: &Site) -> Resu
 fn lower_op_call(
     cx: &mut Context<'_>,
     name: &str,
+    key: &str,
     args: &Arguments<'_>,
     site: &Site,
 ) -> Result<Value, Reported> {
@@ -117,8 +135,8 @@ fn lower_op_call(
     }
     let values: Vec<Value> = values.into_iter().collect::<Result<_, _>>()?;
     let is_wide = |value: &Value| matches!(value, Value::Node(n) if cx.graph.dtype(*n) == DType::F64);
-    let in_f64 = scalars.by_name.get(&name_in_f64(name)).filter(|_| values.iter().any(is_wide));
-    let Some(signature) = in_f64.or_else(|| scalars.by_name.get(name)) else {
+    let in_f64 = scalars.by_name.get(&name_in_f64(key)).filter(|_| values.iter().any(is_wide));
+    let Some(signature) = in_f64.or_else(|| scalars.by_name.get(key)) else {
         // Its declaration has errors, which were reported.
         return Err(Reported::before());
     };
@@ -231,7 +249,7 @@ fn unknown_tensor_function(cx: &Context<'_>, name: &str, place: Place) -> crate:
 }
 
 /// Whether two names differ by at most one letter, or by case and underscores.
-pub(super) fn is_similar(a: &str, b: &str) -> bool {
+pub(crate) fn is_similar(a: &str, b: &str) -> bool {
     let plain = |s: &str| s.replace('_', "").to_lowercase();
     let (a, b) = (plain(a), plain(b));
     if a == b {

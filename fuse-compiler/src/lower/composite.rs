@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::axis::{lower_axis, lower_dimension, report_unknown_axis, solve_extent, unsourced_axes};
 use super::constant::{adopt, default_dtype, expect_dtype, expect_node};
-use super::context::{Context, PreludeCall, Scope, Variable};
+use super::context::{Composite, CompositeOrigin, Context, Inlined, Scope, Variable};
 use super::expr::lower_expr;
 use super::site::{Site, site_of};
 use super::statement::{check_axes, lower_block, resolve_element, resolve_type};
@@ -18,18 +18,23 @@ use fuse_ir::index_map::IndexExpr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// The composite of that name: the block's own, else one of the prelude unless the block has an op of that name.
-pub(super) fn find_composite(cx: &mut Context<'_>, name: &str) -> Result<Option<Rc<TensorFn>>, Reported> {
-    if let Some(reported) = cx.library.broken.borrow().get(name) {
+/// The composite of that name: the block's own or an import, else one of the prelude unless there is an op of that name.
+pub(super) fn find_composite(cx: &mut Context<'_>, name: &str) -> Result<Option<Composite>, Reported> {
+    let key = cx.key(name);
+    if let Some(reported) = cx.library.broken.borrow().get(&key) {
         return Err(*reported);
     }
-    if let Some(own) = cx.library.composites.get(name) {
+    if let Some(own) = cx.library.composites.get(&key) {
         return Ok(Some(own.clone()));
     }
-    if cx.scalars.by_name.contains_key(name) || cx.scalars.poisoned.contains(name) {
+    if cx.scalars.by_name.contains_key(&key) || cx.scalars.poisoned.contains(&key) {
         return Ok(None);
     }
-    Ok(find_in_prelude(cx, name, Precision::F32))
+    let function = find_in_prelude(cx, name, Precision::F32);
+    // Ops of the prelude that it calls are found where those are that its caller calls.
+    let scope = cx.scope.items.clone();
+    let origin = CompositeOrigin::Prelude;
+    Ok(function.map(|function| Composite { function, key: name.to_owned(), scope, origin }))
 }
 
 fn find_in_prelude(cx: &Context<'_>, name: &str, precision: Precision) -> Option<Rc<TensorFn>> {
@@ -47,14 +52,14 @@ enum Argument {
 /// Inlines a call.
 pub(super) fn inline_composite(
     cx: &mut Context<'_>,
-    function: &Rc<TensorFn>,
+    composite: &Composite,
     args: &Arguments<'_>,
     turbofish: Option<&syn::AngleBracketedGenericArguments>,
     site: &Site,
 ) -> Result<Value, Reported> {
-    let name = function.name.to_string();
-    if cx.calls.contains(&name) {
-        return Err(cx.report(messages::recursive_call(args.place, &name)));
+    let Composite { function, key, scope: items, origin } = composite;
+    if cx.calls.contains(key) {
+        return Err(cx.report(messages::recursive_call(args.place, &function.name.to_string())));
     }
     let exprs = match_arguments(cx, function, args)?;
     let mut values = Vec::new();
@@ -73,9 +78,8 @@ pub(super) fn inline_composite(
         return Err(reported);
     }
     let is_wide = |value: &Argument| matches!(value, Argument::Tensor(Value::Node(n)) if cx.graph.dtype(*n) == DType::F64);
-    let is_prelude = !cx.library.composites.contains_key(&name);
-    let wide = is_prelude && values.iter().any(is_wide);
-    let wide = wide.then(|| find_in_prelude(cx, &name, Precision::F64)).flatten();
+    let wide = *origin == CompositeOrigin::Prelude && values.iter().any(is_wide);
+    let wide = wide.then(|| find_in_prelude(cx, key, Precision::F64)).flatten();
     let function = wide.as_ref().unwrap_or(function);
     let mut bound = Bound::default();
     if let Some(turbofish) = turbofish {
@@ -83,19 +87,31 @@ pub(super) fn inline_composite(
     }
     bind_dtypes(cx, function, &values, &exprs, &mut bound)?;
     bind_axes(cx, function, &values, args.place, &mut bound)?;
-    let scope = make_scope(cx, function, &bound, site)?;
-    let saved_prelude = cx.prelude_call.clone();
-    let saved = enter(cx, scope, &name);
+    let scope = make_scope(cx, function, items, &bound, site)?;
+    let saved_call = cx.inlined.clone();
+    let saved = enter(cx, scope, key);
     let result = bind_parameters(cx, function, &values, &exprs, site).and_then(|()| {
-        if cx.prelude_call.is_none() && is_prelude {
-            cx.prelude_call = Some(PreludeCall { name: name.clone(), place: args.place });
-        }
+        enter_outside(cx, *origin, args);
         lower_body(cx, function)
     });
     cx.scope = saved;
     cx.calls.pop();
-    cx.prelude_call = saved_prelude;
+    cx.inlined = saved_call;
     result
+}
+
+/// Remembers the call of a composite from outside the block.
+fn enter_outside(cx: &mut Context<'_>, origin: CompositeOrigin, args: &Arguments<'_>) {
+    match (origin, &mut cx.inlined) {
+        (CompositeOrigin::Import | CompositeOrigin::Prelude, call @ None) => {
+            let imported = origin == CompositeOrigin::Import;
+            *call = Some(Inlined { name: args.name.clone(), place: args.place, imported, inner: None });
+        }
+        (CompositeOrigin::Prelude, Some(call)) if call.imported && call.inner.is_none() => {
+            call.inner = Some(args.place);
+        }
+        (CompositeOrigin::Block | CompositeOrigin::Import | CompositeOrigin::Prelude, _) => {}
+    }
 }
 
 fn enter(cx: &mut Context<'_>, scope: Scope, name: &str) -> Scope {
@@ -384,11 +400,13 @@ fn bind_axes(
 fn make_scope(
     cx: &mut Context<'_>,
     function: &Rc<TensorFn>,
+    items: &Rc<str>,
     bound: &Bound,
     site: &Site,
 ) -> Result<Scope, Reported> {
     let mut scope = Scope {
         function: Some(function.clone()),
+        items: items.clone(),
         axes: bound.axes.clone(),
         dtypes: bound.dtypes.clone(),
         variables: Vec::new(),

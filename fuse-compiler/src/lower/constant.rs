@@ -38,11 +38,11 @@ pub(super) fn lower_constant_path(
     site: &Site,
 ) -> Result<Value, Reported> {
     if let Some(name) = path.get_ident() {
-        let name = name.to_string();
-        if let Some(constant) = cx.scalars.consts.get(&name) {
+        let key = cx.key(&name.to_string());
+        if let Some(constant) = cx.scalars.consts.get(&key) {
             return Ok(Value::Node(cx.graph.constant(constant.value, site)));
         }
-        if cx.scalars.poisoned.contains(&name) || cx.library.broken.borrow().contains_key(&name) {
+        if cx.scalars.poisoned.contains(&key) || cx.library.broken.borrow().contains_key(&key) {
             return Err(Reported::before());
         }
     }

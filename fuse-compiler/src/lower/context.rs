@@ -20,8 +20,8 @@ pub(super) type PreludeCache = BTreeMap<(String, Precision), Option<Rc<TensorFn>
 /// The functions over tensors that a body can call.
 #[derive(Default)]
 pub(super) struct Library {
-    /// Composites of the block.
-    pub(super) composites: BTreeMap<String, Rc<TensorFn>>,
+    /// Composites of the block and of its imports, by their keys.
+    pub(super) composites: BTreeMap<String, Composite>,
     /// Kernels of the block, which a body cannot call.
     pub(super) kernels: BTreeMap<String, proc_macro2::Span>,
     /// Functions with errors, which were reported: their calls are silent.
@@ -30,13 +30,41 @@ pub(super) struct Library {
     pub(super) prelude: RefCell<PreludeCache>,
 }
 
-/// The call of a prelude composite.
+/// A composite that can be called.
 #[derive(Clone)]
-pub(super) struct PreludeCall {
-    /// The composite.
+pub(super) struct Composite {
+    /// The function.
+    pub(super) function: Rc<TensorFn>,
+    /// The name by which the block knows it.
+    pub(super) key: String,
+    /// Put before the names in its body when they are looked up, as for scalar functions.
+    pub(super) scope: Rc<str>,
+    /// Where it comes from.
+    pub(super) origin: CompositeOrigin,
+}
+
+/// Where a composite comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CompositeOrigin {
+    /// The block.
+    Block,
+    /// Another block, module or crate.
+    Import,
+    /// The prelude.
+    Prelude,
+}
+
+/// The call of a composite whose body lies outside the block.
+#[derive(Clone)]
+pub(super) struct Inlined {
+    /// The composite, as the call names it.
     pub(super) name: String,
-    /// Where it is called.
+    /// Where it is called in the block.
     pub(super) place: Place,
+    /// It is an import, whose body has places that can be written down.
+    pub(super) imported: bool,
+    /// In an import: the call of a prelude composite that is being inlined, which has no such places.
+    pub(super) inner: Option<Place>,
 }
 
 /// A contraction with axes that both operands have and that are not contracted.
@@ -65,8 +93,8 @@ pub(super) struct Context<'a> {
     pub(super) scope: Scope,
     /// The composites that are being inlined, outermost first.
     pub(super) calls: Vec<String>,
-    /// The call of a prelude composite that is being inlined: its body has no place in the user's source.
-    pub(super) prelude_call: Option<PreludeCall>,
+    /// The outermost call of a composite from outside the block that is being inlined: its body has no place in the block.
+    pub(super) inlined: Option<Inlined>,
     /// The conditions of the uniform branches around, each true where the branch is taken.
     pub(super) conditions: Vec<NodeId>,
     /// The contractions that have batch axes, for messages.
@@ -82,6 +110,8 @@ pub(super) struct Context<'a> {
 pub(super) struct Scope {
     /// The function.
     pub(super) function: Option<Rc<TensorFn>>,
+    /// Put before the names of items in its body when they are looked up: empty for functions of the block.
+    pub(super) items: Rc<str>,
     /// Its axes.
     pub(super) axes: BTreeMap<String, AxisId>,
     /// Its generic dtypes.
@@ -106,15 +136,26 @@ pub(super) enum Variable {
 }
 
 impl Context<'_> {
-    /// Reports an error; one in the body of a prelude composite at the call, as nothing else is the user's.
-    pub(super) fn report(&mut self, diagnostic: Diagnostic) -> Reported {
-        match &self.prelude_call {
+    /// Reports an error; one in the body of a composite from outside the block at the call, as nothing else is the block's.
+    pub(super) fn report(&mut self, mut diagnostic: Diagnostic) -> Reported {
+        match &self.inlined {
+            Some(call) if call.imported => {
+                if let Some(inner) = call.inner {
+                    diagnostic.primary = inner;
+                }
+                self.diagnostics.report(diagnostic.inside_import(call.place, &call.name))
+            }
             Some(call) => {
                 let note = format!("this arises in the body of `{}`, where its arguments meet", call.name);
                 self.diagnostics.report(diagnostic.moved_to(call.place, note))
             }
             None => self.diagnostics.report(diagnostic),
         }
+    }
+
+    /// The name by which the block knows an item that the present body names.
+    pub(super) fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.scope.items)
     }
 
     /// The axis of that name.

@@ -8,7 +8,6 @@ use super::axis::{lower_axes, require_axis};
 use super::branch::check_condition;
 use super::constant::{expect_dtype, expect_node};
 use super::context::Context;
-use super::expr::as_name;
 use super::graph::Graph;
 use super::operator::{check_alignment, map};
 use super::site::Site;
@@ -269,18 +268,19 @@ pub(super) fn lower_user_reduction(
     args.only_named(cx, &[])?;
     let [axes_expr, combiner] = args.exactly(cx, "(x, y).reduce(N, combiner)")?;
     let axes = lower_axes(cx, axes_expr)?;
-    let name = match combiner {
+    let name = match super::call::ungroup(combiner) {
         syn::Expr::Path(path) => super::call::path_text(&path.path),
         _ => return Err(cx.report(messages::combiner_expected(Place::of(combiner)))),
     };
-    if cx.scalars.poisoned.contains(&name) || cx.library.broken.borrow().contains_key(&name) {
+    let key = cx.key(&name);
+    if cx.scalars.poisoned.contains(&key) || cx.library.broken.borrow().contains_key(&key) {
         // Its declaration has errors, which were reported.
         return Err(Reported::before());
     }
     let scalars = cx.scalars;
-    let Some(reducer) = scalars.reducers.get(&name) else {
+    let Some(reducer) = scalars.reducers.get(&key) else {
         let place = Place::of(combiner);
-        let is_op = as_name(combiner).is_some_and(|n| scalars.by_name.contains_key(&n.to_string()));
+        let is_op = scalars.by_name.contains_key(&key);
         return Err(cx.report(if is_op {
             messages::op_in_place_of_combiner(place, &name)
         } else {

@@ -27,11 +27,18 @@ impl Site {
     }
 }
 
-/// The site of an expression. What is inlined from the prelude has no place of its own: it stands where it was called.
+/// The site of an expression. What is inlined from outside the block has no place of its own: it stands where it was called.
 pub(super) fn site_of(cx: &Context<'_>, tokens: &impl ToTokens) -> Site {
     let stream = tokens.to_token_stream();
     let label = describe(stream.clone());
-    let place = cx.prelude_call.as_ref().map_or_else(|| Place::of(&stream), |call| call.place);
+    let place = match &cx.inlined {
+        Some(call) if call.imported => {
+            let inner = call.inner.unwrap_or_else(|| Place::of(&stream));
+            Place { within: Some(inner.start), ..call.place }
+        }
+        Some(call) => call.place,
+        None => Place::of(&stream),
+    };
     let location = Location::of(place.start);
     let (file, line, column) = location.map_or((String::new(), 0, 0), |l| (l.file, l.line, l.column));
     Site { place, origin: Origin { label, name: None, file, line, column } }

@@ -9,8 +9,8 @@ mod values;
 
 use super::{LoweredKernel, lower_kernels};
 use crate::diagnostic::Diagnostics;
-use crate::prelude::collect_used_ops;
-use crate::scalar::{FnSource, Origin, ReduceArgs, ScalarItems, lower_scalar_items};
+use crate::prelude::{collect_used_ops, says_f64};
+use crate::scalar::{ConstSource, FnSource, Origin, ReduceArgs, ScalarItems, lower_scalar_items};
 use crate::syntax::{Block, parse_block};
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::{Array, Input, Inputs, Outputs, Precision, evaluate};
@@ -22,17 +22,17 @@ pub(crate) fn lower(source: &str) -> (Vec<LoweredKernel>, Diagnostics) {
     let mut diagnostics = Diagnostics::new();
     let block = parse_block(tokens.clone(), &mut diagnostics);
     let scalars = lower_scalars(&tokens, &block, &mut diagnostics);
-    let kernels = lower_kernels(&block, &scalars, &mut diagnostics);
+    let kernels = lower_kernels(&block, &[], &scalars, &mut diagnostics);
     (kernels, diagnostics)
 }
 
 fn lower_scalars(tokens: &TokenStream, block: &Block, diagnostics: &mut Diagnostics) -> ScalarItems {
-    let used = collect_used_ops(tokens, block);
+    let used = collect_used_ops(tokens, block, [], "", says_f64(tokens));
     let own = |item| FnSource { name: name_of(item), scope: String::new(), item, origin: Origin::Block };
     let mut ops: Vec<FnSource<'_>> = block.ops().map(|op| own(&op.function)).collect();
     ops.extend(used.iter().map(|op| FnSource {
         name: op.name.clone(),
-        scope: op.scope.to_owned(),
+        scope: op.scope.clone(),
         item: &op.item,
         origin: Origin::Prelude,
     }));
@@ -40,8 +40,9 @@ fn lower_scalars(tokens: &TokenStream, block: &Block, diagnostics: &mut Diagnost
         .reduces()
         .map(|r| (ReduceArgs { identity: r.identity.clone(), ordered: r.ordered }, own(&r.function)))
         .collect();
-    let consts: Vec<&syn::ItemConst> = block.consts().map(|c| &c.item).collect();
-    lower_scalar_items(&ops, &reducers, &consts, diagnostics)
+    let own = |item| ConstSource { scope: String::new(), item, origin: Origin::Block };
+    let consts: Vec<_> = block.consts().map(|c| own(&c.item)).collect();
+    lower_scalar_items(&ops, &reducers, &consts, Default::default(), diagnostics)
 }
 
 fn name_of(item: &syn::ItemFn) -> String {

@@ -1,6 +1,7 @@
 use super::{BlockRecord, FORMAT, SourceRange, Texts, record_block};
 use crate::diagnostic::Diagnostics;
 use crate::pipeline::with_plans;
+use crate::syntax::parse_block;
 use proc_macro2::TokenStream;
 use quote::quote;
 use std::path::{Path, PathBuf};
@@ -34,8 +35,9 @@ fn record(folder: &Path, source: &str) -> Diagnostics {
 
 fn record_tokens(folder: &Path, tokens: TokenStream) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
-    with_plans(tokens.clone(), true, &mut diagnostics, |block, _, planned, diagnostics| {
-        record_block(folder, &tokens, block, &planned, diagnostics);
+    let block = parse_block(tokens.clone(), &mut diagnostics);
+    with_plans(&tokens, &block, &[], true, &mut diagnostics, |_, planned, diagnostics| {
+        record_block(folder, &tokens, &block, &planned, diagnostics);
     });
     diagnostics
 }

@@ -91,7 +91,8 @@ impl Order<'_, '_> {
             let start = self.open.iter().position(|&open| open == next).unwrap_or(0);
             let cycle: Vec<&str> =
                 self.open[start..].iter().map(|&open| self.sources[open].name.as_str()).collect();
-            diagnostics.report(messages::recursive_op(place, &cycle));
+            let import = self.sources[next].import();
+            diagnostics.report_inside(import, |inner| inner.report(messages::recursive_op(place, &cycle)));
             for name in cycle {
                 items.by_name.remove(name);
                 items.poisoned.insert(name.to_string());

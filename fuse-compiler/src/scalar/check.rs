@@ -17,6 +17,7 @@ use super::tree::{Body, Kind, Local, LocalId, Node, Rewrite, Rewrites, Statement
 use super::types::{TypeId, TypeTable};
 use super::{ScalarItems, ScalarType};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place, Reported, messages};
+use crate::prelude::F64_SCOPE;
 use fuse_ir::dtype::{DType, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -33,7 +34,14 @@ impl Surroundings<'_> {
     /// The key of the function that a call names.
     pub(super) fn callee(&self, path: &str) -> Option<String> {
         let known = |key: &String| self.items.by_name.contains_key(key) || self.items.poisoned.contains(key);
-        [format!("{}{path}", self.scope), path.to_string()].into_iter().find(known)
+        self.keys(path).into_iter().flatten().find(known)
+    }
+
+    /// The keys that a name may have, in the order in which they are looked up. Copies of the prelude's ops for f64 see the
+    /// block's items, imports see their own alone.
+    pub(super) fn keys(&self, name: &str) -> [Option<String>; 2] {
+        let outside = matches!(self.scope, "" | F64_SCOPE).then(|| name.to_owned());
+        [Some(format!("{}{name}", self.scope)), outside]
     }
 }
 
@@ -221,9 +229,9 @@ impl<'a> Checker<'a> {
             Some(Binding::Constant(value)) => Some(value),
             Some(Binding::Local(_)) => None,
             None => {
-                let constant =
-                    self.surroundings.items.consts.get(&format!("{}{name}", self.surroundings.scope));
-                constant.or_else(|| self.surroundings.items.consts.get(name)).map(|constant| constant.value)
+                let keys = self.surroundings.keys(name).into_iter().flatten();
+                let mut found = keys.filter_map(|key| self.surroundings.items.consts.get(&key));
+                found.next().map(|constant| constant.value)
             }
         }
     }

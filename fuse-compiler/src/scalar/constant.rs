@@ -4,7 +4,7 @@ use super::check::{Surroundings, check_constant};
 use super::generate::generate_function;
 use super::signature::{narrow_float, read_type};
 use super::tree::{Body, Rewrites};
-use super::{Constant, ScalarItems, ScalarType};
+use super::{ConstSource, Constant, ScalarItems, ScalarType, import_of};
 use crate::diagnostic::{Diagnostics, Place, Reported, messages};
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::id::FnId;
@@ -13,21 +13,23 @@ use syn::visit::Visit;
 
 /// Evaluates the constants of a block, each after those that it names. One that depends on itself is an error.
 pub(super) fn evaluate_consts(
-    consts: &[&syn::ItemConst],
+    consts: &[ConstSource<'_>],
     items: &mut ScalarItems,
     diagnostics: &mut Diagnostics,
 ) {
     let by_name: BTreeMap<String, usize> =
-        consts.iter().enumerate().map(|(index, item)| (item.ident.to_string(), index)).collect();
+        consts.iter().enumerate().map(|(index, source)| (source.name(), index)).collect();
     let mut order =
         Order { consts, by_name: &by_name, state: vec![State::New; consts.len()], sorted: Vec::new() };
     for index in 0..consts.len() {
         order.visit_after_dependencies(index, items, diagnostics);
     }
     for index in order.sorted {
-        let item = consts[index];
-        let name = item.ident.to_string();
-        let value = evaluate_const_item(Surroundings { items, scope: "" }, item, diagnostics);
+        let ConstSource { scope, item, origin } = &consts[index];
+        let name = consts[index].name();
+        let value = diagnostics.report_inside(import_of(*origin, &name), |inner| {
+            evaluate_const_item(Surroundings { items, scope }, item, inner)
+        });
         match value {
             Ok((value, _)) => {
                 let is_size = size_type(&item.ty).is_some();
@@ -48,7 +50,7 @@ enum State {
 }
 
 struct Order<'a> {
-    consts: &'a [&'a syn::ItemConst],
+    consts: &'a [ConstSource<'a>],
     by_name: &'a BTreeMap<String, usize>,
     state: Vec<State>,
     sorted: Vec<usize>,
@@ -66,19 +68,23 @@ impl Order<'_> {
         }
         self.state[index] = State::Open;
         let mut names = Names::default();
-        names.visit_expr(&self.consts[index].expr);
+        let source = &self.consts[index];
+        names.visit_expr(&source.item.expr);
         let mut circular = false;
         for (name, span) in names.found {
-            let Some(&next) = self.by_name.get(&name) else { continue };
+            let Some(&next) = self.by_name.get(&format!("{}{name}", source.scope)) else { continue };
             if self.state[next] == State::Open {
-                diagnostics.report(messages::circular_constant(span, &name));
+                let import = source.name();
+                diagnostics.report_inside(import_of(source.origin, &import), |inner| {
+                    inner.report(messages::circular_constant(span, &name))
+                });
                 circular = true;
             }
             self.visit_after_dependencies(next, items, diagnostics);
         }
         self.state[index] = State::Done;
         if circular {
-            items.poisoned.insert(self.consts[index].ident.to_string());
+            items.poisoned.insert(self.consts[index].name());
         } else {
             self.sorted.push(index);
         }

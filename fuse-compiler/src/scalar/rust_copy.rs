@@ -33,7 +33,8 @@ pub fn emit_op(
     let mut open: Vec<String> = called.into_iter().collect();
     let mut copies = BTreeMap::new();
     while let Some(key) = open.pop() {
-        let callee = sources.iter().find(|other| other.name == key && other.origin == Origin::Prelude);
+        let callee =
+            sources.iter().find(|other| other.name == key && matches!(other.origin, Origin::Prelude));
         let Some(callee) = callee.filter(|_| !copies.contains_key(&key)) else { continue };
         let Ok((mut copy, called)) = rewrite_op(callee, items, fuse) else { continue };
         copy.vis = syn::Visibility::Inherited;

@@ -13,7 +13,7 @@ mod items;
 mod numbers;
 mod rust_copy;
 
-use super::{FnSource, Origin, ScalarItems, lower_scalar_items};
+use super::{ConstSource, FnSource, Origin, ScalarItems, lower_scalar_items};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use fuse_ir::dtype::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,11 +41,13 @@ fn lower(source: &str) -> (ScalarItems, Diagnostics) {
                     None => ops.push(source),
                 }
             }
-            syn::Item::Const(item) => consts.push(item),
+            syn::Item::Const(item) => {
+                consts.push(ConstSource { scope: String::new(), item, origin: Origin::Block });
+            }
             _ => panic!("the test's program has ops and constants only"),
         }
     }
-    let items = lower_scalar_items(&ops, &reducers, &consts, &mut diagnostics);
+    let items = lower_scalar_items(&ops, &reducers, &consts, Default::default(), &mut diagnostics);
     (items, diagnostics)
 }
 

@@ -25,7 +25,7 @@ pub fn parse_block(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Block 
                 items.extend(parse_item(item, diagnostics));
             }
             Err(_) if !is_item(&tokens) => {
-                let place = Place { start: tokens[0].span(), end: tokens[tokens.len() - 1].span() };
+                let place = Place::from(tokens[0].span()).to(tokens[tokens.len() - 1].span().into());
                 diagnostics.report(messages::item_not_supported(place));
             }
             Err(error) => {

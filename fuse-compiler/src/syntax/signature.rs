@@ -55,7 +55,8 @@ pub(super) fn parse_tensor_fn(
     Some(TensorFn {
         attrs: function.attrs,
         vis: function.vis,
-        name: function.sig.ident,
+        name: function.sig.ident.clone(),
+        signature: kernel.is_none().then_some(function.sig),
         generics,
         params,
         results,

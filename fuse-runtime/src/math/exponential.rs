@@ -54,17 +54,19 @@ pub fn exp<const F: bool>(x: f32) -> f32 {
 }
 
 /// [`exp`] of sixteen numbers of at most 88, bit for bit: `vscalefps` multiplies by a power of two and rounds once, which
-/// takes the portable form two products. What is 0 is not computed: results that underflow take the processor a detour.
+/// takes the portable form two products. What is 0 is computed of 0 instead: infinities and results that underflow take the
+/// processor a detour.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(crate) fn exp_avx512(x: std::arch::x86_64::__m512) -> std::arch::x86_64::__m512 {
     use std::arch::x86_64::{
-        _CMP_NLE_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_fmadd_ps, _mm512_maskz_scalef_ps,
-        _mm512_mul_ps, _mm512_set1_ps, _mm512_sub_ps,
+        _CMP_NLE_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_fmadd_ps, _mm512_maskz_mov_ps,
+        _mm512_maskz_scalef_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_sub_ps,
     };
     // NaN is not less.
     let is_seen = _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(x, _mm512_set1_ps(LEAST_EXPONENT));
+    let x = _mm512_maskz_mov_ps(is_seen, x);
     let round = _mm512_set1_ps(ROUND_F32);
     let n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(core::f32::consts::LOG2_E), round), round);
     let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN_2_HIGH), x);

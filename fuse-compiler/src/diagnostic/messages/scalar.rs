@@ -223,6 +223,14 @@ const TENSOR_METHODS: &[&str] = &[
     "window",
 ];
 
+/// How an item from elsewhere is called whose name is close to one that the block knows.
+pub(super) fn note_on_close_name(name: &str) -> String {
+    format!(
+        "an item from elsewhere with a name so close to it is called by a path, `self::{name}(..)`, or named in a \
+         `use` of the block"
+    )
+}
+
 /// Rule 10: a call names another op or a function of the language.
 ///
 /// ```text
@@ -236,7 +244,7 @@ pub fn unknown_function(at: Place, name: &str, similar: Option<&str>, is_method:
             .note(format!("`{name}` is of kernels; an op sees one element of each operand"))
             .help(format!("call `{name}` in the kernel and pass the result to the op")),
         _ if is_method => error.help(format!("write it as a method: `x.{name}(..)`")),
-        Some(similar) => error.help(format!("there is an op `{similar}`")),
+        Some(similar) => error.note(note_on_close_name(name)).help(format!("there is an op `{similar}`")),
         None => error
             .help("an op calls other ops, `select`, `maximum`, `minimum` and methods of the primitive types"),
     }

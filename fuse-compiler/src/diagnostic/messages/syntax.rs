@@ -53,6 +53,57 @@ pub fn cfg_inside_block(at: Place) -> Diagnostic {
         .help("put it on the whole block")
 }
 
+/// Attributes make items of functions.
+///
+/// ```text
+/// #[fuse::op] struct S;
+///             ^^^^^^^^^
+/// ```
+pub fn attribute_on_other_item(at: Place, marker: &str) -> Diagnostic {
+    let error =
+        Diagnostic::new("attribute_on_other_item", at, format!("`#[{marker}]` stands on a function only"));
+    error.help("a constant stands in a `fuse!` block, or within the body of an op")
+}
+
+/// Some markers say all there is to say.
+///
+/// ```text
+/// #[fuse::op(fast)] fn f(..)
+///            ^^^^
+/// ```
+pub fn marker_argument(at: Place, marker: &str) -> Diagnostic {
+    Diagnostic::new("marker_argument", at, format!("`#[{marker}]` has no such argument")).note(
+        "the only argument is `crate = path`, which says where the facade crate is if it is not `::fuse`",
+    )
+}
+
+/// An item that others may call has a name that no block knows already.
+///
+/// ```text
+/// fuse! { #[op] pub fn gelu(x: f32) -> f32 { .. } }
+///                      ^^^^
+/// ```
+pub fn exported_name_is_known(name: &Ident) -> Diagnostic {
+    let message = format!("`{name}` cannot be called from elsewhere: the name is the language's");
+    Diagnostic::new("exported_name_is_known", name.span(), message)
+        .note(format!("`{name}(..)` means something in every block already, whatever is imported"))
+        .help("rename it, or make it private to a `fuse!` block, where the block's own items go first")
+}
+
+/// An import is read by the version that wrote it.
+///
+/// ```text
+/// ops::gelu(x)
+/// ^^^^^^^^^
+/// ```
+pub fn import_of_other_version(at: Place, path: &str, found: &str, own: &str) -> Diagnostic {
+    let message = format!("`{path}` was compiled by another version of fuse-kernels");
+    let found = if found.is_empty() { "an unknown version".to_owned() } else { format!("version {found}") };
+    Diagnostic::new("import_of_other_version", at, message)
+        .note(format!("it is of {found}, and this is version {own}"))
+        .help("have both crates depend on one version")
+}
+
 /// Item names are unique in a block.
 ///
 /// ```text

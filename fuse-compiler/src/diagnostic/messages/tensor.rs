@@ -475,7 +475,9 @@ pub fn callee_not_a_name(at: Place) -> Diagnostic {
 pub fn unknown_tensor_function(at: Place, name: &str, similar: Option<&str>) -> Diagnostic {
     let error = Diagnostic::new("unknown_tensor_function", at, format!("cannot find the function `{name}`"));
     match similar {
-        Some(similar) => error.help(format!("there is `{similar}`")),
+        Some(similar) => {
+            error.note(super::scalar::note_on_close_name(name)).help(format!("there is `{similar}`"))
+        }
         None => error.note("a body calls ops and composites of the block and of the prelude"),
     }
 }

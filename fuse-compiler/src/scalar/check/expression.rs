@@ -117,7 +117,8 @@ impl Checker<'_> {
                 }
                 return Ok(Node { ty: self.types.scalar(value.dtype()), place, kind: Kind::Value(value) });
             }
-            if self.surroundings.items.poisoned.contains(&name) {
+            let mut keys = self.surroundings.keys(&name).into_iter().flatten();
+            if keys.any(|key| self.surroundings.items.poisoned.contains(&key)) {
                 return Ok(self.poisoned(place));
             }
         }

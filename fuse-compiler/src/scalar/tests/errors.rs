@@ -245,7 +245,7 @@ const CASES: &[Case] = &[
         program: "fn f(x: f32) -> f32 { geul(x) } fn gelu(x: f32) -> f32 { x }",
         code: "unknown_function",
         underlined: "geul",
-        text: "cannot find op `geul`\n\nhelp: there is an op `gelu`",
+        text: "cannot find op `geul`\n\nnote: an item from elsewhere with a name so close to it is called by a path, `self::geul(..)`, or named in a `use` of the block\nhelp: there is an op `gelu`",
     },
     Case {
         program: "fn f(x: f32) -> f32 { sqrt(x) }",

@@ -101,11 +101,11 @@ fn an_imported_op_brings_its_own_helpers() {
     let sources = [
         source("f", "", &user, Origin::Block),
         source("phi", "", &own, Origin::Block),
-        source("ops::gelu", "ops::gelu/", &imported, Origin::Import),
-        source("ops::gelu/phi", "ops::gelu/", &helper, Origin::Import),
+        source("ops::gelu", "ops::gelu/", &imported, Origin::Import(proc_macro2::Span::call_site().into())),
+        source("ops::gelu/phi", "ops::gelu/", &helper, Origin::Import(proc_macro2::Span::call_site().into())),
     ];
     let mut diagnostics = Diagnostics::new();
-    let items = lower_scalar_items(&sources, &[], &[], &mut diagnostics);
+    let items = lower_scalar_items(&sources, &[], &[], Default::default(), &mut diagnostics);
     assert!(diagnostics.is_empty());
     let (values, _) = fuse_ir::eval::eval_fn(&items.functions, items.by_name["f"].id, &[Value::F32(3.0)]);
     assert_eq!(values, [Value::F32(7.0)]);

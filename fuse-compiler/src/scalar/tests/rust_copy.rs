@@ -196,7 +196,7 @@ fn callees_of_the_prelude_are_copied_along() {
         source_of(&unused, Origin::Prelude),
     ];
     let mut diagnostics = crate::diagnostic::Diagnostics::new();
-    let items = lower_scalar_items(&sources, &[], &[], &mut diagnostics);
+    let items = lower_scalar_items(&sources, &[], &[], Default::default(), &mut diagnostics);
     let copy: syn::ItemFn =
         syn::parse2(emit_op(&sources[0], &sources, &items, &quote!(::fuse))).expect("a function");
     let body = &copy.block;
@@ -234,7 +234,7 @@ fn callees_of_the_prelude_come_in_the_precision_of_the_call() {
         double("phi", &phi[1]),
     ];
     let mut diagnostics = crate::diagnostic::Diagnostics::new();
-    let items = lower_scalar_items(&sources, &[], &[], &mut diagnostics);
+    let items = lower_scalar_items(&sources, &[], &[], Default::default(), &mut diagnostics);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     let expected = quote! {
         fn f(x: f32, y: f64) -> f64 {
