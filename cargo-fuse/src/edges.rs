@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn every_edge_of_the_examples_has_its_decision() {
-        assert_eq!(count("examples"), (2, 76));
+        let examples = count("examples");
+        assert!(examples.0 >= 15 && examples.1 >= 180, "{examples:?}");
     }
 
     #[test]

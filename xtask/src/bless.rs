@@ -12,6 +12,8 @@ const TESTS: &[(&str, &str)] = &[
     ("fuse-kernels", "convolutions"),
     ("fuse-kernels", "ui"),
     ("cargo-fuse", "commands"),
+    ("embed", "embed"),
+    ("classify", "classify"),
 ];
 
 /// Runs those of the tests that `names` has, or all.

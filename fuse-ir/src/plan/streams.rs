@@ -3,12 +3,14 @@
 //! Their parts are merged or not one by one, and why two of them stay apart says little about the whole. So the whole is
 //! tried: as if nothing between the scores and the products had to be in memory.
 
-use crate::graph::{Op, Reducer};
+use crate::graph::facts::for_each_op;
+use crate::graph::{Kernel, MapFn, Op, Reducer};
 use crate::id::{AxisId, NodeId};
 use crate::plan::cost::Price;
 use crate::plan::display::Micros;
 use crate::plan::partition::{Partition, Problem};
 use crate::plan::{Decision, Refusal, Rule};
+use crate::scalar::ScalarOp;
 use crate::schedule::ScheduleKind;
 use crate::schedule::build::{Root, label};
 use std::collections::BTreeSet;
@@ -66,6 +68,11 @@ fn explain_stream(problem: &Problem<'_>, partition: &Partition, last: NodeId) ->
             };
             (refusal, reason, None, lowered.price)
         }
+        // Statistics without exponentials are a norm's, before a product of another kind.
+        Err(_) if !between.iter().any(|id| has_exponential(kernel, *id)) => {
+            at = *scan?;
+            (Refusal::NotStreamed, whole_rows(&at), None, apart)
+        }
         Err(refused) if refused.refusal == Refusal::NotStreamed => {
             at = refused.node.unwrap_or(last);
             (refused.refusal, refused.because, refused.remedy, apart)
@@ -85,6 +92,23 @@ fn explain_stream(problem: &Problem<'_>, partition: &Partition, last: NodeId) ->
         bytes: (fused.bytes, apart.bytes),
         seconds: (fused.seconds, apart.seconds),
     })
+}
+
+/// Whether an operation exponentiates, itself or in a function of the user's.
+fn has_exponential(kernel: &Kernel, id: NodeId) -> bool {
+    let Op::Map { function, .. } = &kernel.node(id).op else { return false };
+    let mut found = false;
+    let mut look =
+        |op| found |= matches!(op, ScalarOp::Exp | ScalarOp::Exp2 | ScalarOp::ExpM1 | ScalarOp::Sigmoid);
+    match function {
+        MapFn::Op(op) => look(*op),
+        MapFn::Call { function, .. } => {
+            if let Some(f) = kernel.functions.get(function.index()) {
+                for_each_op(kernel, f, 1, &mut |op, _| look(op));
+            }
+        }
+    }
+    found
 }
 
 /// A statistic of the weights that a contraction over these axes contracts, and what would lie between its scores and it: all
