@@ -21,11 +21,11 @@ pub struct BlockSizes {
 /// Which kernel computes a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockKernel {
-    /// [`kernels::first_block`]: nothing is expanded.
+    /// `kernels::first_block`: nothing is expanded.
     First,
-    /// [`kernels::block`].
+    /// `kernels::block`.
     Plain,
-    /// [`kernels::residual_block`]: what it reads is added.
+    /// `kernels::residual_block`: what it reads is added.
     Residual,
 }
 
