@@ -22,7 +22,7 @@ impl Operand {
     pub(super) const NOTHING: Operand = Operand { data: std::ptr::null(), side: 0, depth: 0 };
 
     /// The same from a row or column on, which it must have.
-    pub(super) fn from_side(self, first: usize, dtype: DType) -> Operand {
+    pub(super) fn at_side(self, first: usize, dtype: DType) -> Operand {
         let bytes = (first as isize).wrapping_mul(self.side).wrapping_mul(dtype.size() as isize);
         Operand { data: self.data.wrapping_offset(bytes), ..self }
     }

@@ -24,7 +24,7 @@ impl Run<'_> {
                     true => {
                         let rows = (place.task, place.of_task);
                         let all = self.panel(thread, i, panel, place.c, rows, (k, depth));
-                        all.from_side(place.first, panel.exec.dtype())
+                        all.at_side(place.first, panel.exec.dtype())
                     }
                     false => self.columns(thread, i, panel, place.c, (place.key, place.of_block), (k, depth)),
                 });
