@@ -100,6 +100,15 @@ DEPENDENCY::fuse! {
     }
 }
 
+/// Twice the sums of rows, from both kernels of imported ops.
+///
+/// # Errors
+/// If a kernel fails.
+pub fn imports() -> Result<[Vec<f32>; 2], Error> {
+    let x = Tensor::from_vec(vec![1.0f32, -2.0, 3.0, 4.0], [2, 2], &Device::cpu())?;
+    Ok([imported(&x)?.to_vec()?, imported_by_block(&x)?.to_vec()?])
+}
+
 /// Calls everything.
 ///
 /// # Errors
@@ -120,8 +129,6 @@ pub fn call() -> Result<f32, Error> {
     let _ = normalise::<f16>(&narrow)?;
     let mut p = inner::twice(&mean)?;
     step(&mut p, &b, 0.5)?;
-    let rows = imported(&x)?.to_vec()?;
-    assert_eq!(rows, imported_by_block(&x)?.to_vec()?);
     let _ = private(&Tensor::from_vec(vec![1, 2], [2], &device)?)?;
     total(&p)?.item()
 }
@@ -164,6 +171,9 @@ fn everything_runs() {
     // activate = [[1, 0], [2, 2.5]], means 0.5 and 2.25, twice them, less 0.5 each.
     assert_eq!(NAME::call(), Ok(1.0 - 0.5 + 4.5 - 0.5));
     assert_eq!(NAME::activate::plan().launch_count(), 1);
+    let rows = vec![-2.0, 14.0];
+    assert_eq!(NAME::imports(), Ok([rows.clone(), rows]));
+    assert_eq!(NAME::imported_by_block::plan().launch_count(), 1);
 }
 "#;
 
