@@ -49,13 +49,13 @@ macro_rules! fuse {
 /// use fuse::{Device, Tensor};
 ///
 /// #[fuse::op]
-/// fn hard_tanh(x: f32) -> f32 {
+/// fn clip(x: f32) -> f32 {
 ///     x.clamp(-1.0, 1.0)
 /// }
 ///
 /// #[fuse::kernel(launches = 1)]
 /// fn activate<N>(x: Tensor<f32, N>, b: Tensor<f32, N>) -> Tensor<f32, N> {
-///     hard_tanh(x + b)
+///     clip(x + b)
 /// }
 ///
 /// # fn main() -> Result<(), fuse::Error> {

@@ -169,15 +169,10 @@ impl Versions {
         }
     }
 
-    /// The condition under which AVX-512 has a version of its own. Without optimisation it would bring nothing but a third
-    /// of the time of compiling; that there is none is what a macro takes debug assertions to say. `None` is never.
-    fn own_avx512(self) -> Option<TokenStream> {
-        match self {
-            Versions::Wide | Versions::Rows => {
-                Some(quote!(all(target_arch = "x86_64", not(debug_assertions))))
-            }
-            Versions::Narrow => None,
-        }
+    /// Whether AVX-512 has a version of its own, if there is optimisation: without it would bring nothing but a third of the
+    /// time of compiling. That there is none is what a macro takes debug assertions to say.
+    fn have_avx512(self) -> bool {
+        self != Versions::Narrow
     }
 }
 
@@ -197,9 +192,9 @@ fn emit_versions(
     let fused = each_row(call(quote!(true)));
     // NEON, the baseline of AArch64, has fused multiply-add.
     let base = each_row(call(quote!({ cfg!(target_arch = "aarch64") })));
-    let wide = versions.own_avx512().map(|own| {
+    let wide = versions.have_avx512().then(|| {
         quote! {
-            #[cfg(#own)]
+            #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
             fn #avx512(t: &mut #private::Tile<'_>) { #fused }
         }
@@ -219,17 +214,18 @@ fn versions_expr(private: &TokenStream, name: &Ident, versions: Versions) -> Tok
     let (baseline, avx2, avx512) =
         (format_ident!("{name}_baseline"), format_ident!("{name}_avx2"), format_ident!("{name}_avx512"));
     let (all, has_baseline) = versions.parts();
-    let wide = match versions.own_avx512() {
-        Some(own) => quote! {
-            #[cfg(#own)]
+    let wide = if versions.have_avx512() {
+        quote! {
+            #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
             avx512: #avx512,
-            #[cfg(all(target_arch = "x86_64", not(#own)))]
+            #[cfg(all(target_arch = "x86_64", debug_assertions))]
             avx512: #avx2,
-        },
-        None => quote! {
+        }
+    } else {
+        quote! {
             #[cfg(target_arch = "x86_64")]
             avx512: #avx2,
-        },
+        }
     };
     quote!(#private::#all {
         #has_baseline

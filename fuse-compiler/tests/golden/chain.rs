@@ -76,7 +76,7 @@ fn g0_sweep0_avx2(t: &mut ::fuse::__private::Tile<'_>) {
         g0_sweep0_body::<true>(row.len(), row.input(0), row.output(0));
     }
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn g0_sweep0_avx512(t: &mut ::fuse::__private::Tile<'_>) {
     while let ::core::option::Option::Some(mut row) = t.next_row() {
@@ -88,8 +88,10 @@ pub static GROUPS: &[::fuse::__private::GroupFns] = &[::fuse::__private::GroupFn
         baseline: g0_sweep0_baseline,
         #[cfg(target_arch = "x86_64")]
         avx2: g0_sweep0_avx2,
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
         avx512: g0_sweep0_avx512,
+        #[cfg(all(target_arch = "x86_64", debug_assertions))]
+        avx512: g0_sweep0_avx2,
     }],
     combiners: &[],
     rows: ::core::option::Option::None,

@@ -93,7 +93,7 @@ fn g0_sweep0_avx2(t: &mut ::fuse::__private::Tile<'_>) {
         row.report_faults(&faults);
     }
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn g0_sweep0_avx512(t: &mut ::fuse::__private::Tile<'_>) {
     while let ::core::option::Option::Some(mut row) = t.next_row() {
@@ -146,28 +146,22 @@ fn g0_combine0_avx2(t: &mut ::fuse::__private::Tile<'_>) {
         row.report_faults(&[fault]);
     }
 }
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn g0_combine0_avx512(t: &mut ::fuse::__private::Tile<'_>) {
-    while let ::core::option::Option::Some(mut row) = t.next_row() {
-        let fault = g0_combine0_body::<true>(row.output(0), row.input(0));
-        row.report_faults(&[fault]);
-    }
-}
 pub static GROUPS: &[::fuse::__private::GroupFns] = &[::fuse::__private::GroupFns {
     stages: &[::fuse::__private::StageFns {
         baseline: g0_sweep0_baseline,
         #[cfg(target_arch = "x86_64")]
         avx2: g0_sweep0_avx2,
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
         avx512: g0_sweep0_avx512,
+        #[cfg(all(target_arch = "x86_64", debug_assertions))]
+        avx512: g0_sweep0_avx2,
     }],
     combiners: &[::fuse::__private::StageFns {
         baseline: g0_combine0_baseline,
         #[cfg(target_arch = "x86_64")]
         avx2: g0_combine0_avx2,
         #[cfg(target_arch = "x86_64")]
-        avx512: g0_combine0_avx512,
+        avx512: g0_combine0_avx2,
     }],
     rows: ::core::option::Option::None,
 }];

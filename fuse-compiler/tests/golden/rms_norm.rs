@@ -16,6 +16,7 @@
 fn g0_sweep0_body<const F: bool>(len: usize, x: &[f32], x3_lanes: &mut [f32]) {
     let x = &x[..len];
     let mut start = 0;
+    #[cfg(not(debug_assertions))]
     if F && x3_lanes.len() == 64 {
         let mut own_x3_lanes: [f32; 64] = *::fuse::__private::reduce::block(x3_lanes, 0);
         while len - start >= 64 {
@@ -68,13 +69,6 @@ fn g0_sweep0_avx2(t: &mut ::fuse::__private::Tile<'_>) {
         g0_sweep0_body::<true>(row.len(), row.input(0), row.lanes(0));
     }
 }
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn g0_sweep0_avx512(t: &mut ::fuse::__private::Tile<'_>) {
-    while let ::core::option::Option::Some(mut row) = t.next_row() {
-        g0_sweep0_body::<true>(row.len(), row.input(0), row.lanes(0));
-    }
-}
 #[doc = " `rms_norm`, g0 epilogue0"]
 #[allow(
     clippy::all,
@@ -114,13 +108,6 @@ fn g0_epilogue0_baseline(t: &mut ::fuse::__private::Tile<'_>) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn g0_epilogue0_avx2(t: &mut ::fuse::__private::Tile<'_>) {
-    while let ::core::option::Option::Some(mut row) = t.next_row() {
-        g0_epilogue0_body::<true>(row.len(), row.input(0), row.scalar(0), row.output(0));
-    }
-}
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn g0_epilogue0_avx512(t: &mut ::fuse::__private::Tile<'_>) {
     while let ::core::option::Option::Some(mut row) = t.next_row() {
         g0_epilogue0_body::<true>(row.len(), row.input(0), row.scalar(0), row.output(0));
     }
@@ -170,13 +157,6 @@ fn g0_sweep1_avx2(t: &mut ::fuse::__private::Tile<'_>) {
         g0_sweep1_body::<true>(row.len(), row.input(0), row.input(1), row.output(0));
     }
 }
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn g0_sweep1_avx512(t: &mut ::fuse::__private::Tile<'_>) {
-    while let ::core::option::Option::Some(mut row) = t.next_row() {
-        g0_sweep1_body::<true>(row.len(), row.input(0), row.input(1), row.output(0));
-    }
-}
 #[doc = " `rms_norm`, g0: all passes over a row"]
 #[allow(
     clippy::all,
@@ -205,6 +185,7 @@ fn g0_rows_body<const F: bool>(len: usize, x: &[f32], x4: i64, x9_out: &mut [f32
             let len = size;
             let x3_lanes = x3_tree.lanes();
             let mut start = 0;
+            #[cfg(not(debug_assertions))]
             if F && x3_lanes.len() == 64 {
                 let mut own_x3_lanes: [f32; 64] = *::fuse::__private::reduce::block(x3_lanes, 0);
                 while len - start >= 64 {
@@ -276,7 +257,7 @@ fn g0_rows_avx2(t: &mut ::fuse::__private::Tile<'_>) {
         g0_rows_body::<true>(row.len(), row.input(0), row.scalar(0), row.output(0));
     }
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn g0_rows_avx512(t: &mut ::fuse::__private::Tile<'_>) {
     while let ::core::option::Option::Some(mut row) = t.next_row() {
@@ -290,21 +271,21 @@ pub static GROUPS: &[::fuse::__private::GroupFns] = &[::fuse::__private::GroupFn
             #[cfg(target_arch = "x86_64")]
             avx2: g0_sweep0_avx2,
             #[cfg(target_arch = "x86_64")]
-            avx512: g0_sweep0_avx512,
+            avx512: g0_sweep0_avx2,
         },
         ::fuse::__private::StageFns {
             baseline: g0_epilogue0_baseline,
             #[cfg(target_arch = "x86_64")]
             avx2: g0_epilogue0_avx2,
             #[cfg(target_arch = "x86_64")]
-            avx512: g0_epilogue0_avx512,
+            avx512: g0_epilogue0_avx2,
         },
         ::fuse::__private::StageFns {
             baseline: g0_sweep1_baseline,
             #[cfg(target_arch = "x86_64")]
             avx2: g0_sweep1_avx2,
             #[cfg(target_arch = "x86_64")]
-            avx512: g0_sweep1_avx512,
+            avx512: g0_sweep1_avx2,
         },
     ],
     combiners: &[],
@@ -313,7 +294,9 @@ pub static GROUPS: &[::fuse::__private::GroupFns] = &[::fuse::__private::GroupFn
         baseline: g0_rows_baseline,
         #[cfg(target_arch = "x86_64")]
         avx2: g0_rows_avx2,
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
         avx512: g0_rows_avx512,
+        #[cfg(all(target_arch = "x86_64", debug_assertions))]
+        avx512: g0_rows_avx2,
     }),
 }];
