@@ -66,3 +66,10 @@ impl fmt::Display for InstructionSet {
         })
     }
 }
+
+/// The mask of the first lanes of a vector of sixteen.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn first_lanes(count: usize) -> u16 {
+    ((1u32 << count) - 1) as u16
+}

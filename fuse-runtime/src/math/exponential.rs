@@ -53,7 +53,7 @@ pub fn exp<const F: bool>(x: f32) -> f32 {
     scale(p, n)
 }
 
-/// [`exp`] of sixteen numbers of at most 88, bit for bit: `vscalefps` multiplies by a power of two and rounds once, which
+/// [`exp`] of sixteen numbers that are at most 88 or infinite, bit for bit: `vscalefps` multiplies by a power of two and rounds once, which
 /// takes the portable form two products. What is 0 is computed of 0 instead: infinities and results that underflow take the
 /// processor a detour.
 #[cfg(target_arch = "x86_64")]
@@ -74,6 +74,7 @@ pub(crate) fn exp_avx512(x: std::arch::x86_64::__m512) -> std::arch::x86_64::__m
     let [first, rest @ ..] = EXP_COEFFICIENTS;
     let p = rest.into_iter().fold(_mm512_set1_ps(first), |p, c| _mm512_fmadd_ps(p, r, _mm512_set1_ps(c)));
     let p = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0));
+    // Where x is infinite `p` is NaN, and so many times NaN is infinite to this instruction.
     _mm512_maskz_scalef_ps(is_seen, p, n)
 }
 

@@ -187,6 +187,13 @@ struct Run<'a> {
     epilogue: Option<Launch<'a>>,
 }
 
+/// The positions that the scratch of a source holds, by their first ones: batch, side and depth.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    panel: Option<[usize; 3]>,
+    packed: Option<[usize; 3]>,
+}
+
 /// What a thread works with.
 struct Thread<'r> {
     memory: *mut u8,
@@ -197,9 +204,8 @@ struct Thread<'r> {
     values: Option<Worker<'r>>,
     of_rows: Option<Worker<'r>>,
     epilogue: Option<Worker<'r>>,
-    /// What the panel of each source holds, and what is packed of it.
-    held: Vec<Option<[usize; 3]>>,
-    packed: Vec<Option<[usize; 3]>>,
+    /// By source of products.
+    held: Vec<Held>,
 }
 
 impl Thread<'_> {
@@ -273,8 +279,7 @@ impl Run<'_> {
             values: self.values.as_ref().map(|p| Worker::new(&p.launch, false)),
             of_rows: worker(&self.of_rows),
             epilogue: worker(&self.epilogue),
-            held: vec![None; self.panels.len() + 1],
-            packed: vec![None; self.panels.len() + 1],
+            held: vec![Held::default(); self.layout.sources.len()],
         };
         let e = &self.e;
         let down = e.rows.div_ceil(e.tile_rows);
@@ -329,8 +334,8 @@ impl Run<'_> {
                 continue;
             }
             TILES.fetch_add(1, Ordering::Relaxed);
-            for first in (0..task.rows).step_by(e.strip) {
-                let mut strip = Place { first, rows: e.strip.min(task.rows - first), ..place };
+            for first in (0..task.rows).step_by(e.strip()) {
+                let mut strip = Place { first, rows: e.strip().min(task.rows - first), ..place };
                 if seen == Seen::Some && e.in_strips && may_pass {
                     strip.keys = self.find_seen_keys(thread, strip);
                 }

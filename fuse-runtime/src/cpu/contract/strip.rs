@@ -3,6 +3,8 @@
 //! The rows are read where they lie, one element for all lanes of a vector; the other source is packed, columns side by side,
 //! and serves any number of strips. Six rows by four vectors of columns stay in registers.
 
+#[cfg(target_arch = "x86_64")]
+use super::super::instruction_set::first_lanes;
 use super::multiply::Operand;
 
 /// Rows and vectors of columns that stay in registers, and lanes of a vector.
@@ -88,10 +90,7 @@ unsafe fn multiply_block<const V: usize>(s: &Strip, row: usize, first: usize, co
         _mm512_setzero_ps,
     };
     let rows = ROWS.min(s.rows - row);
-    let masks: [u16; V] = std::array::from_fn(|v| {
-        let lanes = (columns - v * WIDTH).min(WIDTH);
-        ((1u32 << lanes) - 1) as u16
-    });
+    let masks: [u16; V] = std::array::from_fn(|v| first_lanes((columns - v * WIDTH).min(WIDTH)));
     // SAFETY: by the contract of `multiply`; rows past the last repeat it and are not stored, lanes past the last are masked.
     unsafe {
         let left: [*const f32; ROWS] = std::array::from_fn(|r| {
@@ -119,8 +118,7 @@ unsafe fn multiply_block<const V: usize>(s: &Strip, row: usize, first: usize, co
             let to = s.result.add((row + r) * s.result_step + first);
             for (v, sum) in sums.into_iter().enumerate() {
                 let (to, mask) = (to.add(v * WIDTH), masks[v]);
-                let before = if s.add { _mm512_maskz_loadu_ps(mask, to) } else { _mm512_setzero_ps() };
-                let total = if s.add { _mm512_add_ps(before, sum) } else { sum };
+                let total = if s.add { _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to), sum) } else { sum };
                 _mm512_mask_storeu_ps(to, mask, total);
             }
         }

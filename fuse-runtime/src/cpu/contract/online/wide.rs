@@ -2,6 +2,7 @@
 //! exponentials that scale in one.
 
 use super::super::super::combine::{Sum, fold_lanes};
+use super::super::super::instruction_set::first_lanes;
 use crate::math::exp_avx512;
 use fuse_ir::schedule::LANES;
 use std::arch::x86_64::*;
@@ -70,9 +71,4 @@ pub(super) unsafe fn exponentiate(row: &mut [f32], c: f32) -> f32 {
         part.iter().for_each(|y| sum += y);
     }
     sum
-}
-
-/// The mask of the first lanes of a vector.
-fn first_lanes(count: usize) -> __mmask16 {
-    ((1u32 << count) - 1) as __mmask16
 }

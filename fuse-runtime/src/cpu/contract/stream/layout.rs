@@ -5,7 +5,7 @@
 use super::super::super::bindings::Bindings;
 use super::super::super::instruction_set::InstructionSet;
 use super::super::{BLOCK, DEPTH, Sizes};
-use super::{PanelExec, StreamExec};
+use super::StreamExec;
 use fuse_ir::dtype::DType;
 use fuse_ir::id::{AxisId, ValueId};
 use fuse_ir::schedule::contraction::PartProduct;
@@ -37,9 +37,8 @@ pub(super) struct Extents {
     /// Reduced positions of the scores.
     pub(super) depth: usize,
     pub(super) tile_rows: usize,
-    /// Whether strips of rows go through all steps of a tile, and the rows of one; else all rows of a task do.
+    /// Whether strips of rows go through all steps of a tile; else all rows of a task do.
     pub(super) in_strips: bool,
-    pub(super) strip: usize,
     pub(super) tile_keys: usize,
     pub(super) tile_depth: usize,
 }
@@ -60,14 +59,12 @@ impl Extents {
             depth,
             tile_rows: if in_strips && exec.admitted.is_none() { ROWS_IN_STRIPS } else { ROWS },
             in_strips,
-            strip: if in_strips { STRIP } else { ROWS },
             tile_keys: KEYS,
             tile_depth: DEPTH,
         };
         while e.tile_rows > LEAST_ROWS && e.tile_rows * e.columns > PRODUCTS {
             e.tile_rows /= 2;
         }
-        e.strip = e.strip.min(e.tile_rows);
         e.tile_depth = e.tile_depth.min(e.depth.max(1));
         let is_large = |e: &Extents| TaskLayout::new(exec, e).bytes > SCRATCH;
         while e.tile_rows > ROWS && is_large(&e) {
@@ -82,9 +79,13 @@ impl Extents {
             e.tile_rows /= 2;
         }
         e.tile_rows = e.tile_rows.min(e.rows.max(1));
-        e.strip = e.strip.min(e.tile_rows);
         e.tile_keys = e.tile_keys.min(e.keys.max(1));
         e
+    }
+
+    /// Rows of a tile.
+    pub(super) fn strip(&self) -> usize {
+        if self.in_strips { STRIP.min(self.tile_rows) } else { self.tile_rows }
     }
 
     pub(super) fn of_scores(&self) -> Sizes {
@@ -112,14 +113,19 @@ impl Extents {
     }
 }
 
+/// Where a source of products lies, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SourceLayout {
+    pub(super) panel: usize,
+    /// The same again, packed for the multiplication of strips.
+    pub(super) packed: usize,
+}
+
 /// Where the scratch of a task lies, in bytes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TaskLayout {
-    pub(super) panels: Vec<usize>,
-    pub(super) values: usize,
-    /// The panels of columns and the values again, packed for the multiplication of strips.
-    pub(super) packed: Vec<usize>,
-    pub(super) packed_values: usize,
+    /// The sources of products: those of the scores, then the values.
+    pub(super) sources: Vec<SourceLayout>,
     /// By product of the scores.
     pub(super) products: Vec<usize>,
     /// By tile; one that is a product lies there.
@@ -154,17 +160,19 @@ impl TaskLayout {
             bytes += size.next_multiple_of(64);
             at
         };
-        let (rows, tile) = (e.tile_rows, e.strip * e.tile_keys);
-        for panel in &exec.panels {
-            let own = if panel.is_left { rows } else { e.tile_keys };
-            layout.panels.push(take(own * e.tile_depth * panel.dtype().size()));
+        let (rows, tile) = (e.tile_rows, e.strip() * e.tile_keys);
+        let scores = exec.panels.iter().map(|panel| match panel.is_left {
+            true => (panel, rows, e.tile_depth),
+            false => (panel, e.tile_keys, e.tile_depth),
+        });
+        for (panel, own, depth) in scores.chain([(&exec.values, e.columns, e.tile_keys)]) {
+            let packs = e.in_strips && !panel.is_left;
+            let elements = own * depth;
+            layout.sources.push(SourceLayout {
+                panel: take(elements * panel.dtype().size()),
+                packed: if packs { take(elements * size_of::<f32>()) } else { 0 },
+            });
         }
-        layout.values = take(e.columns * e.tile_keys * exec.values.dtype().size());
-        let packs = |panel: &PanelExec| e.in_strips && !panel.is_left;
-        for panel in &exec.panels {
-            layout.packed.push(if packs(panel) { take(e.tile_keys * e.tile_depth * 4) } else { 0 });
-        }
-        layout.packed_values = if e.in_strips { take(e.columns * e.tile_keys * 4) } else { 0 };
         layout.products = parts.scores.products.iter().map(|p| take(tile * p.dtype.size())).collect();
         for (k, v) in parts.tiles.iter().enumerate() {
             let product = parts.scores.products.iter().position(|p| p.value == *v);

@@ -88,21 +88,17 @@ impl Run<'_> {
     /// Whether the values at the streamed positions of a block are finite. Who asks first looks.
     pub(super) fn has_finite_values(&self, thread: &mut Thread<'_>, place: Place) -> bool {
         let e = &self.e;
-        let Some(values) = &self.values else { return true };
+        if self.values.is_none() {
+            return true;
+        }
         let known = &self.finite[place.c * e.keys.div_ceil(e.tile_keys) + place.key / e.tile_keys];
         match known.load(Ordering::Relaxed) {
             FINITE => return true,
             NOT_FINITE => return false,
             _ => {}
         }
-        let operand = self.panel(
-            thread,
-            self.panels.len(),
-            values,
-            place.c,
-            (0, e.columns),
-            (place.key, place.of_block),
-        );
+        let operand =
+            self.panel(thread, self.index_of_values(), place.c, (0, e.columns), (place.key, place.of_block));
         let (side, depth) = (operand.side.unsigned_abs(), operand.depth.unsigned_abs());
         let (stride, rows, len, step) = if depth < side {
             (side, e.columns, place.of_block, depth)

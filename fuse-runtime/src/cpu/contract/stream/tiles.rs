@@ -23,10 +23,10 @@ impl Run<'_> {
                 operands.push(match panel.exec.is_left {
                     true => {
                         let rows = (place.task, place.of_task);
-                        let all = self.panel(thread, i, panel, place.c, rows, (k, depth));
+                        let all = self.panel(thread, i, place.c, rows, (k, depth));
                         all.at_side(place.first, panel.exec.dtype())
                     }
-                    false => self.columns(thread, i, panel, place.c, (place.key, place.of_block), (k, depth)),
+                    false => self.columns(thread, i, place.c, (place.key, place.of_block), (k, depth)),
                 });
             }
             for (p, at) in products.iter().zip(&layout.products) {
@@ -76,30 +76,37 @@ impl Run<'_> {
         }
     }
 
+    /// The values among the sources of products: they are the last.
+    pub(super) fn index_of_values(&self) -> usize {
+        self.exec.panels.len()
+    }
+
+    /// A source of products, if there is anything of it.
+    fn source_place(&self, index: usize) -> Option<&PanelPlace<'_>> {
+        self.panels.get(index).or(self.values.as_ref())
+    }
+
     /// A source of products at these positions: where it lies, or its panel.
     pub(super) fn panel(
         &self,
         thread: &mut Thread<'_>,
         index: usize,
-        panel: &PanelPlace<'_>,
         c: usize,
         side: (usize, usize),
         depth: (usize, usize),
     ) -> Operand {
-        if let Some(operand) = panel.direct(c, side.0, depth.0) {
+        let Some(place) = self.source_place(index) else { return Operand::NOTHING };
+        if let Some(operand) = place.direct(c, side.0, depth.0) {
             return operand;
         }
-        let of_values = index == self.panels.len();
-        let memory = thread.at(if of_values { self.layout.values } else { self.layout.panels[index] });
-        let wanted = [c, side.0, depth.0];
-        if thread.held[index] != Some(wanted) {
-            let worker = if of_values { thread.values.as_mut() } else { thread.panels.get_mut(index) };
-            if let Some(worker) = worker {
-                panel.fill(worker, memory, c, side, depth);
-            }
-            thread.held[index] = Some(wanted);
+        let memory = thread.at(self.layout.sources[index].panel);
+        let wanted = Some([c, side.0, depth.0]);
+        if std::mem::replace(&mut thread.held[index].panel, wanted) != wanted
+            && let Some(worker) = thread.panels.get_mut(index).or(thread.values.as_mut())
+        {
+            place.fill(worker, memory, c, side, depth);
         }
-        panel.operand(memory, side.1, depth.1)
+        place.operand(memory, side.1, depth.1)
     }
 
     /// A source of columns as it is multiplied: strips take it packed.
@@ -107,24 +114,19 @@ impl Run<'_> {
         &self,
         thread: &mut Thread<'_>,
         index: usize,
-        panel: &PanelPlace<'_>,
         c: usize,
         side: (usize, usize),
         depth: (usize, usize),
     ) -> Operand {
-        let operand = self.panel(thread, index, panel, c, side, depth);
+        let operand = self.panel(thread, index, c, side, depth);
         if !self.e.in_strips || operand.side == 1 {
             return operand;
         }
-        let memory = match self.layout.packed.get(index) {
-            Some(at) => thread.at(*at),
-            None => thread.at(self.layout.packed_values),
-        };
-        let wanted = [c, side.0, depth.0];
-        if thread.packed[index] != Some(wanted) {
+        let memory = thread.at(self.layout.sources[index].packed);
+        let wanted = Some([c, side.0, depth.0]);
+        if std::mem::replace(&mut thread.held[index].packed, wanted) != wanted {
             // SAFETY: the operand has that many columns and positions, and the scratch room for them.
             unsafe { strip::pack(operand, side.1, depth.1, memory) };
-            thread.packed[index] = Some(wanted);
         }
         Operand { data: memory.cast(), side: 1, depth: side.1 as isize }
     }
@@ -250,10 +252,12 @@ impl Run<'_> {
 
     /// Adds the products of a block.
     pub(super) fn add_products(&self, thread: &mut Thread<'_>, place: Place) {
-        let Some(values) = &self.values else { return };
+        if self.values.is_none() {
+            return;
+        }
         let depth = (place.key, place.of_block);
         let columns = self.e.columns;
-        let right = self.columns(thread, self.panels.len(), values, place.c, (0, columns), depth);
+        let right = self.columns(thread, self.index_of_values(), place.c, (0, columns), depth);
         let left = Operand {
             data: thread.at::<u8>(self.source(self.exec.parts.left.0)),
             side: place.keys as isize,
