@@ -6,6 +6,3 @@ pub mod classes;
 pub mod network;
 pub mod photograph;
 pub mod weights;
-
-#[path = "../../progress/bar.rs"]
-pub mod progress;

@@ -6,14 +6,16 @@
 //! cargo run --release -p classify -- --bench           # images per second
 //! ```
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that speaks to its user")]
+#![allow(clippy::print_stdout, reason = "a program that speaks to its user")]
 
 use classify::classes::{find_best, names};
 use classify::kernels::likelihood;
 use classify::network::{Network, SIDE};
 use classify::photograph::Photograph;
-use classify::progress::Progress;
 use classify::weights::{default_file, read_network};
+use example_common::program::run_program;
+use example_common::progress::Progress;
+use example_common::rates::summarise;
 use fuse::{Device, Tensor};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,20 +42,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let done = parse(std::env::args().skip(1)).and_then(|arguments| match arguments {
-        Some(arguments) => run(&arguments),
-        None => {
-            println!("{HELP}");
-            Ok(())
-        }
-    });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("error: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    run_program(HELP, parse(std::env::args().skip(1)), run)
 }
 
 /// The arguments, or that help is asked for.
@@ -117,12 +106,10 @@ fn measure(network: &Network, picture: &Tensor<f32, 4>) -> Result<(), String> {
                 rates.push(images as f64 / start.elapsed().as_secs_f64());
             }
         }
-        rates.sort_by(f64::total_cmp);
+        let (median, least, greatest) = summarise(&mut rates);
         println!(
             "batches of {batch:>2}: {:.1} images/s (from {:.1} to {:.1} in {runs} runs of {images} images)",
-            rates[runs / 2],
-            rates[0],
-            rates[runs - 1]
+            median, least, greatest
         );
     }
     Ok(())

@@ -21,7 +21,8 @@ use classify::kernels::{
 };
 use classify::network::{BlockKernel, BlockSizes, Network, SIDE, Sizes, zeros_around};
 use classify::photograph::Photograph;
-use classify::weights::{default_file, floats, read_network};
+use classify::weights::{default_file, read_network};
+use example_common::weights::floats;
 use fuse::{Device, Tensor};
 use in_f64::{Picture, Weights};
 use safetensors::SafeTensors;

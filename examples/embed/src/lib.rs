@@ -6,6 +6,3 @@ pub mod encoder;
 pub mod sentences;
 pub mod similar;
 pub mod weights;
-
-#[path = "../../progress/bar.rs"]
-pub mod progress;

@@ -6,13 +6,15 @@
 //! cargo run --release -p embed -- --bench                       # sentences per second
 //! ```
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that speaks to its user")]
+#![allow(clippy::print_stdout, reason = "a program that speaks to its user")]
 
 use embed::encoder::Encoder;
-use embed::progress::Progress;
 use embed::sentences::{embed_all, split_lines, tokenize};
 use embed::similar::find_nearest;
 use embed::weights::{default_folder, read_encoder, read_tokenizer};
+use example_common::program::run_program;
+use example_common::progress::Progress;
+use example_common::rates::summarise;
 use fuse::Device;
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
@@ -43,20 +45,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let done = parse(std::env::args().skip(1)).and_then(|arguments| match arguments {
-        Some(arguments) => run(&arguments),
-        None => {
-            println!("{HELP}");
-            Ok(())
-        }
-    });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("error: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    run_program(HELP, parse(std::env::args().skip(1)), run)
 }
 
 /// The arguments, or that help is asked for.
@@ -138,14 +127,14 @@ fn measure(encoder: &Encoder, tokens: &[Vec<i64>]) -> Result<(), String> {
             rates.push(count as f64 / start.elapsed().as_secs_f64());
         }
     }
-    rates.sort_by(f64::total_cmp);
+    let (median, least, greatest) = summarise(&mut rates);
     let words: usize = many.iter().map(Vec::len).sum();
     println!(
         "{:.1} sentences/s of {:.1} tokens (from {:.1} to {:.1} in {runs} runs of {count} sentences)",
-        rates[runs / 2],
+        median,
         words as f64 / count as f64,
-        rates[0],
-        rates[runs - 1]
+        least,
+        greatest
     );
     Ok(())
 }

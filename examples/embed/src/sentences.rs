@@ -1,7 +1,7 @@
 //! From lines of text to embeddings.
 
 use crate::encoder::{Batch, Encoder};
-use crate::progress::Progress;
+use example_common::progress::Progress;
 use tokenizers::{Tokenizer, TruncationParams};
 
 /// Tokens that the model was made for; what follows them in a sentence is left out.

@@ -17,10 +17,11 @@ mod numbers;
 
 use embed::encoder::{Batch, Encoder, Sizes};
 use embed::kernels::{embed_tokens, encode, nearest, pool};
-use embed::progress::Progress;
 use embed::sentences::{MOST_TOKENS, embed_all, group_by_length, split_lines, tokenize};
 use embed::similar::find_nearest;
-use embed::weights::{HOW, default_folder, floats, read_encoder, read_tokenizer};
+use embed::weights::{HOW, default_folder, read_encoder, read_tokenizer};
+use example_common::progress::Progress;
+use example_common::weights::floats;
 use fuse::Device;
 use in_f64::Weights;
 use safetensors::SafeTensors;
