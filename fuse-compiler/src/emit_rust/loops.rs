@@ -13,7 +13,7 @@ pub(super) struct Loop<'a> {
     pub(super) stage: &'a Stage,
     /// Input slices; their elements have the same names.
     pub(super) inputs: &'a [Ident],
-    /// Those that most likely lie in memory and not in a cache: loops with reductions ask for them ahead.
+    /// Slices, read or written, that most likely lie in memory and not in a cache: each block asks for them ahead.
     pub(super) ahead: &'a [Ident],
     /// Output slices and what goes there.
     pub(super) outputs: &'a [(ValueId, Ident)],
@@ -37,7 +37,7 @@ impl Loop<'_> {
     pub(super) fn emit(&self, values: &mut Values<'_>) -> TokenStream {
         let segments = cut_into_segments(values.kernel, values.group, self.stage);
         match &segments[..] {
-            [whole] if self.reductions.is_empty() => self.whole(values, whole),
+            [whole] if self.reductions.is_empty() && self.ahead.is_empty() => self.whole(values, whole),
             _ => self.blocks(values, &segments),
         }
     }
@@ -78,8 +78,10 @@ impl Loop<'_> {
 
     /// A loop over blocks of positions, in each a loop for every segment; the last takes the reductions along.
     fn blocks(&self, values: &mut Values<'_>, segments: &[Segment]) -> TokenStream {
-        // A block with reductions has a position for each lane.
-        let block = Literal::usize_unsuffixed(if self.reductions.is_empty() { BLOCK } else { LANES });
+        // A block with reductions has a position for each lane. What one loop computes has nothing to keep between loops,
+        // and shorter blocks spread what they ask for more evenly.
+        let is_whole = segments.len() == 1 || !self.reductions.is_empty();
+        let block = Literal::usize_unsuffixed(if is_whole { LANES } else { BLOCK });
         let arrays: Vec<(ValueId, Ident)> = segments
             .iter()
             .flat_map(|s| s.keeps.iter().copied())
@@ -92,6 +94,14 @@ impl Loop<'_> {
         let types = arrays.iter().map(|(v, _)| values.rust_type(*v));
         let outputs = self.outputs.iter().map(|(_, name)| name);
         let lanes: Vec<&Ident> = self.reductions.iter().map(|r| &r.lanes).collect();
+        // Whole blocks of a reduction ask themselves.
+        let ahead = if self.reductions.is_empty() { self.ahead } else { &[] };
+        let private = values.private;
+        let asks = if ahead.is_empty() {
+            TokenStream::new()
+        } else {
+            quote!(if F { #(#private::reduce::ask_ahead::<#block, _>(#ahead);)* })
+        };
         quote! {
             #(let mut #names = [<#types as ::core::default::Default>::default(); #block];)*
             let mut start = 0;
@@ -102,6 +112,7 @@ impl Loop<'_> {
                 #(let #outputs = &mut #outputs[start..][..n];)*
                 #(let at = if #lanes.len() > #block { start } else { 0 };
                 let #lanes = &mut #lanes[at..][..n];)*
+                #asks
                 #loops
                 start += #block;
             }
@@ -169,7 +180,7 @@ impl Loop<'_> {
                 while len - start >= #count {
                     let n = #count;
                     #(let #inputs = #private::reduce::block(#inputs, start);)*
-                    #(#private::reduce::ask_ahead(#ahead);)*
+                    #(#private::reduce::ask_ahead::<#count, _>(#ahead);)*
                     #(let #outputs = #private::reduce::block_mut(#outputs, start);)*
                     #(let #lanes = &mut #own;)*
                     #loops

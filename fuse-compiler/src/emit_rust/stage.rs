@@ -7,8 +7,8 @@ use super::values::Values;
 use super::{Versions, emit_versions};
 use fuse_ir::graph::Kernel;
 use fuse_ir::id::ValueId;
-use fuse_ir::schedule::{BodyOp, ScheduledGroup};
-use fuse_ir::stage::{Stage, StagedGroup, reduced_along};
+use fuse_ir::schedule::{BodyOp, ScheduleKind, ScheduledGroup};
+use fuse_ir::stage::{Place, Stage, StagedGroup, reduced_along};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -44,8 +44,16 @@ pub(super) fn emit_stage(
     }
     let lanes: Vec<&Ident> = reductions.iter().map(|r| &r.lanes).collect();
     let lane_types: Vec<Ident> = reductions.iter().map(|r| values.rust_type(r.source)).collect();
+    // Loops that go through memory once: those of pointwise groups, which write it too, and those that reduce along.
     let is_load = |v: &ValueId| matches!(group.value(*v).op, BodyOp::Load(_));
-    let ahead: Vec<Ident> = stage.inputs.iter().filter(|v| is_load(v)).map(|&v| values.name(v)).collect();
+    let is_pointwise = group.kind == ScheduleKind::Pointwise && stage.place == Place::Inner;
+    let mut ahead = Vec::new();
+    if is_pointwise || !reductions.is_empty() {
+        ahead.extend(stage.inputs.iter().filter(|v| is_load(v)).map(|&v| values.name(v)));
+    }
+    if is_pointwise {
+        ahead.extend(outputs.iter().map(|(_, name)| name.clone()));
+    }
     let one_loop = Loop {
         stage,
         inputs: &inputs,

@@ -17,13 +17,27 @@ fn g0_sweep0_body<const F: bool>(len: usize, x: &[f32], bias: &[f32], slope: f32
     let x = &x[..len];
     let bias = &bias[..len];
     let x5_out = &mut x5_out[..len];
-    for i in 0..len {
-        let x = x[i];
-        let bias = bias[i];
-        let x2: f32 = x + bias;
-        let x4: f32 = x2 * slope;
-        let x5: f32 = ::fuse::__private::math::max_rust(x2, x4);
-        x5_out[i] = x5;
+    let mut start = 0;
+    while start < len {
+        let n = ::core::cmp::Ord::min(len - start, 64);
+        let x = &x[start..][..n];
+        let bias = &bias[start..][..n];
+        let x5_out = &mut x5_out[start..][..n];
+        if F {
+            ::fuse::__private::reduce::ask_ahead::<64, _>(x);
+            ::fuse::__private::reduce::ask_ahead::<64, _>(bias);
+            ::fuse::__private::reduce::ask_ahead::<64, _>(x5_out);
+        }
+        for j in 0..n {
+            let i = start + j;
+            let x = x[j];
+            let bias = bias[j];
+            let x2: f32 = x + bias;
+            let x4: f32 = x2 * slope;
+            let x5: f32 = ::fuse::__private::math::max_rust(x2, x4);
+            x5_out[j] = x5;
+        }
+        start += 64;
     }
 }
 fn g0_sweep0_baseline(t: &mut ::fuse::__private::Tile<'_>) {

@@ -44,6 +44,10 @@ fn g0_sweep0_body<const F: bool>(len: usize, x: &[f32], x1_out: &mut [f32]) {
         let n = ::core::cmp::Ord::min(len - start, 128);
         let x = &x[start..][..n];
         let x1_out = &mut x1_out[start..][..n];
+        if F {
+            ::fuse::__private::reduce::ask_ahead::<128, _>(x);
+            ::fuse::__private::reduce::ask_ahead::<128, _>(x1_out);
+        }
         for j in 0..n {
             let i = start + j;
             let x = x[j];

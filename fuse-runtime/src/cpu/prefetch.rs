@@ -12,7 +12,7 @@ use super::launch::Launch;
 /// A cache line.
 const LINE: usize = 64;
 /// How far ahead of its loop memory is asked for: two pages, where the processor's own prefetcher stops.
-const AHEAD: usize = 8192;
+const AHEAD: usize = 4096;
 /// More than this is left to the processor: it would leave the L2 cache before it is used.
 const MOST: usize = 1 << 17;
 
@@ -71,11 +71,11 @@ fn moving_start(launch: &Launch<'_>, access: &Access, block: &Block) -> Option<*
     Some(access.data.cast_const().wrapping_offset(at as isize * access.dtype.size() as isize))
 }
 
-/// Asks for the lines of an array, `AHEAD` bytes before a loop that goes through memory in order comes to them. That may be
-/// past the end of what it reads.
+/// Asks for the lines of `N` elements, `AHEAD` bytes before a loop that goes through memory in order comes to them. That
+/// may be past the end of what it reads or writes.
 #[inline(always)]
-pub fn ask_ahead<T, const N: usize>(now: &[T; N]) {
-    for line in 0..size_of::<[T; N]>() / LINE {
+pub fn ask_ahead<const N: usize, T>(now: &[T]) {
+    for line in 0..N * size_of::<T>() / LINE {
         prefetch::<true>(now.as_ptr().cast::<u8>().wrapping_add(AHEAD + line * LINE));
     }
 }

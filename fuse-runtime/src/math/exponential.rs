@@ -12,29 +12,36 @@ const LN_2_HIGH: f32 = f32::from_bits(0x3f31_7200);
 /// What [`LN_2_HIGH`] leaves out.
 const LN_2_LOW: f32 = 1.428_606_8e-6;
 
-/// 2^n from its bits, n in -126..=127.
+/// [`ROUND_F32`] and the bias of an exponent: the low bits of the sum are those of 2^n.
+const ROUND_BIASED: f32 = ROUND_F32 + 127.0;
+/// [`ROUND_F32`] and the biases of two exponents, for [`scale`].
+const ROUND_BIASED_TWICE: f32 = ROUND_F32 + 254.0;
+
+/// 2^n for n in -126..=127, from `n + ROUND_BIASED`.
 #[inline(always)]
-fn power_of_two(n: i32) -> f32 {
-    f32::from_bits((n.wrapping_add(127) as u32) << 23)
+fn power_of_two(shifted: f32) -> f32 {
+    f32::from_bits(shifted.to_bits() << 23)
 }
 
-/// `p * 2^n` for n in -252..=254: two factors, so that only the last product rounds or overflows.
+/// `p * 2^n` for n in -252..=254, from `n + ROUND_BIASED_TWICE`: two factors, so that only the last product rounds or
+/// overflows. Half of the bits has half of `n` and one bias, and so has what is left.
 #[inline(always)]
-fn scale(p: f32, n: i32) -> f32 {
-    let first = n >> 1;
-    p * power_of_two(first) * power_of_two(n.wrapping_sub(first))
+fn scale(p: f32, shifted: f32) -> f32 {
+    let both = shifted.to_bits();
+    let half = both >> 1;
+    p * f32::from_bits(half << 23) * f32::from_bits(both.wrapping_sub(half) << 23)
 }
 
-/// `(e^r, n)` with `x = n ln 2 + r`, for |x| below about 1e5. The fit is good to 0.02 ulp.
+/// `(e^r, n + round)` with `x = n ln 2 + r`, for |x| below about 1e5 and one of the rounding constants above. The fit is
+/// good to 0.02 ulp.
 #[inline(always)]
-fn reduce_and_exp<const F: bool>(x: f32) -> (f32, i32) {
-    let shifted = fma::<F>(x, core::f32::consts::LOG2_E, ROUND_F32);
-    let n = (shifted.to_bits() as i32).wrapping_sub(ROUND_F32.to_bits() as i32);
-    let n_float = shifted - ROUND_F32;
-    let r = fma::<F>(n_float, -LN_2_HIGH, x);
-    let r = fma::<F>(n_float, -LN_2_LOW, r);
+fn reduce_and_exp<const F: bool>(x: f32, round: f32) -> (f32, f32) {
+    let shifted = fma::<F>(x, core::f32::consts::LOG2_E, round);
+    let n = shifted - round;
+    let r = fma::<F>(n, -LN_2_HIGH, x);
+    let r = fma::<F>(n, -LN_2_LOW, r);
     let p = horner::<F, 5>(r, EXP_COEFFICIENTS);
-    (fma::<F>(p, r * r, r) + 1.0, n)
+    (fma::<F>(p, r * r, r) + 1.0, shifted)
 }
 
 /// `(e^r - 1 - r) / r^2` on |r| <= ln 2 / 2.
@@ -49,8 +56,8 @@ pub fn exp<const F: bool>(x: f32) -> f32 {
     // Beyond these bounds the result is infinite or zero anyway. Written so that NaN passes and each is one instruction.
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < LEAST_EXPONENT { LEAST_EXPONENT } else { x };
-    let (p, n) = reduce_and_exp::<F>(x);
-    scale(p, n)
+    let (p, shifted) = reduce_and_exp::<F>(x, ROUND_BIASED_TWICE);
+    scale(p, shifted)
 }
 
 /// [`exp`] of sixteen numbers that are at most 88 or infinite, bit for bit: `vscalefps` multiplies by a power of two and rounds once, which
@@ -83,8 +90,8 @@ pub(crate) fn exp_avx512(x: std::arch::x86_64::__m512) -> std::arch::x86_64::__m
 pub(super) fn exp_normal<const F: bool>(x: f32) -> f32 {
     let x = if x > 88.37 { 88.37 } else { x };
     let x = if x < -87.33 { -87.33 } else { x };
-    let (p, n) = reduce_and_exp::<F>(x);
-    p * power_of_two(n)
+    let (p, shifted) = reduce_and_exp::<F>(x, ROUND_BIASED);
+    p * power_of_two(shifted)
 }
 
 /// 2^x. The fit is good to 0.04 ulp and the reduction is exact.
@@ -92,11 +99,10 @@ pub(super) fn exp_normal<const F: bool>(x: f32) -> f32 {
 pub fn exp2<const F: bool>(x: f32) -> f32 {
     let x = if x > 129.0 { 129.0 } else { x };
     let x = if x < -151.0 { -151.0 } else { x };
-    let shifted = x + ROUND_F32;
-    let n = (shifted.to_bits() as i32).wrapping_sub(ROUND_F32.to_bits() as i32);
-    let r = x - (shifted - ROUND_F32);
+    let shifted = x + ROUND_BIASED_TWICE;
+    let r = x - (shifted - ROUND_BIASED_TWICE);
     let p = horner::<F, 6>(r, EXP2_COEFFICIENTS);
-    scale(fma::<F>(p, r, 1.0), n)
+    scale(fma::<F>(p, r, 1.0), shifted)
 }
 
 /// `(2^r - 1) / r` on |r| <= 1/2.

@@ -27,7 +27,7 @@ fn lanes_body<T: Copy, C: Combine<T>, const AHEAD: bool>(acc: &mut [T; LANES], d
     let mut lanes = *acc;
     for chunk in whole {
         if AHEAD {
-            ask_ahead(chunk);
+            ask_ahead::<LANES, _>(chunk);
         }
         for i in 0..LANES {
             lanes[i] = C::combine(lanes[i], chunk[i]);
