@@ -71,6 +71,14 @@ fuse! {
         x.dot(y, K) * s
     }
 
+    /// Values of a row and of a batch position, computed once for each.
+    #[kernel(launches = 1, assume(B = 16, M = 128, K = 64, N = 128))]
+    pub fn batch_rows<B, M, K, N>(
+        x: Tensor<f32, B, M, K>, y: Tensor<f32, B, K, N>, v: Tensor<f32, B, M>, s: Tensor<f32, B>, r: Tensor<f32, B, M, N>,
+    ) -> Tensor<f32, B, M, N> {
+        x.dot(y, K) * (v.square() + 1.0).rsqrt() * s.exp() + r
+    }
+
     /// A prologue that is computed: dequantise, then multiply, then quantise.
     #[kernel(launches = 1, assume(M = 512, K = 512, N = 512))]
     pub fn dequantised<M, K, N>(q: Tensor<i8, M, K>, s: Tensor<f32, M>, w: Tensor<bf16, K, N>, out: f32) -> Tensor<i8, M, N> {
@@ -136,6 +144,7 @@ golden::plans! {
     gated_by_two: 1,
     qkv: 1,
     batched: 1,
+    batch_rows: 1,
     dequantised: 1,
     quantised: 1,
     gram: 1,
@@ -355,6 +364,30 @@ fn batches_and_transposed_results() -> Result<(), Error> {
 }
 
 #[test]
+fn values_of_rows_are_those_of_their_batch() -> Result<(), Error> {
+    for (b, m, k, n) in [(1, 1, 1, 1), (3, 1, 5, 9), (5, 3, 7, 4), (3, 530, 9, 1030), (2, 70, 3, 600)] {
+        let (x, y, r) = (values(b * m * k, 1), values(b * k * n, 2), values(b * m * n, 5));
+        let (v, s) = (values(b * m, 3), values(b, 4));
+        let got = batch_rows(
+            &cpu(&x, [b, m, k])?,
+            &cpu(&y, [b, k, n])?,
+            &cpu(&v, [b, m])?,
+            &cpu(&s, [b])?,
+            &cpu(&r, [b, m, n])?,
+        )?;
+        for (at, got) in got.to_vec()?.into_iter().enumerate() {
+            let (c, i, j) = (at / (m * n), at / n % m, at % n);
+            let sum = dot(k, |q| x[(c * m + i) * k + q].into(), |q| y[(c * k + q) * n + j].into());
+            let factor = f64::from(s[c]).exp() / (f64::from(v[c * m + i]).powi(2) + 1.0).sqrt();
+            let rest = f64::from(r[at]);
+            let sum = Sum { magnitude: sum.magnitude + rest.abs() / factor, ..sum };
+            check(&format!("{b}x{m}x{k}x{n} at {at}"), got.into(), sum, |x| factor * x + rest, factor);
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn strided_and_transposed_operands() -> Result<(), Error> {
     let (m, k, n) = (37, 29, 70);
     let (x, w) = (values(k * m, 1), values(n * k * 2, 2));
@@ -565,6 +598,7 @@ fn kernels_verify_themselves() -> Result<(), Error> {
     gated::verify().run()?;
     qkv::verify().run()?;
     batched::verify().run()?;
+    batch_rows::verify().run()?;
     quantised::verify().run()?;
     integers::verify().run()?;
     doubles::verify().run()?;

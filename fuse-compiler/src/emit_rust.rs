@@ -36,7 +36,7 @@ mod stage;
 mod values;
 
 use fuse_ir::graph::Kernel;
-use fuse_ir::schedule::contraction::{Panel, cut_contraction};
+use fuse_ir::schedule::contraction::{Panel, cut_contraction_by_rows};
 use fuse_ir::schedule::streamed::cut_streamed;
 use fuse_ir::schedule::{ScheduleKind, ScheduledGroup};
 use fuse_ir::stage::{Place, Stage, cut_into_stages, find_row_function};
@@ -66,7 +66,7 @@ pub fn emit_functions(facade: &TokenStream, kernel: &Kernel) -> TokenStream {
 /// `facade` is the path of the facade crate, `::fuse` unless the dependency is renamed.
 pub fn emit_group(facade: &TokenStream, kernel: &Kernel, group: &ScheduledGroup) -> EmittedGroup {
     let private = quote!(#facade::__private);
-    if let Some(parts) = cut_contraction(group) {
+    if let Some(parts) = cut_contraction_by_rows(group) {
         let mut named = name_panels(&parts.panels);
         named.push(("epilogue".to_owned(), &parts.epilogue));
         return emit_parts(&private, kernel, &named);

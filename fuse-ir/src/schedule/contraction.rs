@@ -276,6 +276,50 @@ pub fn cut_contraction(group: &ScheduledGroup) -> Option<Parts> {
     Some(cut_products(group, sides, &products))
 }
 
+/// [`cut_contraction`] for a machine that goes through tiles row by row: what the epilogue makes of rows and batch alone, such
+/// as the root of a variance, is an outer value, computed once for each row.
+pub fn cut_contraction_by_rows(group: &ScheduledGroup) -> Option<Parts> {
+    let mut parts = cut_contraction(group)?;
+    hoist_row_values(&mut parts);
+    Some(parts)
+}
+
+fn hoist_row_values(parts: &mut Parts) {
+    let (epilogue, sides) = (&mut parts.epilogue, &parts.sides);
+    let axes = collect_axes(&epilogue.operands, &epilogue.values, &[]);
+    let mut of_row: Vec<bool> = Vec::with_capacity(epilogue.values.len());
+    for (value, axes) in epilogue.values.iter().zip(&axes) {
+        let is_float = |v: &ValueId| epilogue.value(*v).dtype.is_float();
+        of_row.push(match &value.op {
+            BodyOp::Load(operand) => {
+                let operand = &epilogue.operands[operand.index()];
+                let is_plain = matches!(operand, Operand::Buffer { .. }) && operand.reads().is_empty();
+                is_plain && axes.iter().all(|a| sides.rows.contains(a) || sides.batch.contains(a))
+            }
+            // Nothing of floats faults.
+            BodyOp::Map { function: MapFn::Op(_), args } => {
+                args.iter().all(|a| of_row[a.index()] && is_float(a)) && value.dtype.is_float()
+            }
+            BodyOp::Param(_) | BodyOp::Constant(_) => true,
+            BodyOp::Map { .. } | BodyOp::Reduce { .. } | BodyOp::CumSum { .. } | BodyOp::Extent(_) => false,
+        });
+    }
+    let is_hoisted = |epilogue: &ScheduledGroup, v: usize| {
+        let value = &epilogue.values[v];
+        let is_stored = epilogue.stores.iter().any(|s| s.value.index() == v);
+        of_row[v] && !is_stored && value.level == Level::Inner && matches!(value.op, BodyOp::Map { .. })
+    };
+    let hoisted: Vec<usize> = (0..epilogue.values.len()).filter(|&v| is_hoisted(epilogue, v)).collect();
+    if hoisted.is_empty() {
+        return;
+    }
+    hoisted.into_iter().for_each(|v| epilogue.values[v].level = Level::Outer);
+    let stores = std::mem::take(&mut epilogue.passes[0].stores);
+    epilogue.prologue.clear();
+    fill_pass(epilogue);
+    epilogue.passes[0].stores = stores;
+}
+
 /// Takes a contraction apart whose sides are given: every axis of both sources is among the batch, which may have more.
 pub(super) fn cut_products(group: &ScheduledGroup, sides: Sides, products: &[Product]) -> Parts {
     let mut sources: Vec<(ValueId, bool)> = Vec::new();

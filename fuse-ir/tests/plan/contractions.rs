@@ -7,7 +7,7 @@ use fuse_ir::id::AxisId;
 use fuse_ir::index_map::{Bound, IndexExpr};
 use fuse_ir::plan::{Plan, Refusal, Rule};
 use fuse_ir::schedule::ScheduleKind;
-use fuse_ir::schedule::contraction::{Sides, contraction_of, cut_contraction};
+use fuse_ir::schedule::contraction::{Sides, contraction_of, cut_contraction, cut_contraction_by_rows};
 
 fn names(kernel: &Kernel, axes: &[AxisId]) -> Vec<String> {
     axes.iter().map(|a| kernel.axis(*a).name.clone()).collect()
@@ -89,6 +89,27 @@ fn a_prologue_is_computed_in_its_panel() {
     let parts = cut_contraction(&plan.launches[0].parts[0]).expect("a contraction");
     let computed: Vec<bool> = parts.panels.iter().map(|p| !p.group.passes[0].buffered.is_empty()).collect();
     assert_eq!(computed, [true, false]);
+}
+
+#[test]
+fn what_depends_on_rows_alone_is_computed_once_a_row() {
+    let mut b = Build::new("normalised");
+    let (g, m, k, n) = (b.assumed("G", 4), b.assumed("M", 64), b.assumed("K", 512), b.assumed("N", 64));
+    let (x, w) = (b.f32("x", &[g, m, k]), b.f32("w", &[g, k, n]));
+    let (of_row, of_column) = (b.f32("v", &[g, m]), b.f32("u", &[n]));
+    let y = b.dot(x, w, &[k]);
+    let row = b.mul(of_row, of_row);
+    let y = b.mul(y, row);
+    let y = b.mul(y, of_column);
+    b.result(y, &[g, m, n]);
+    let plan = check(&b.build(), 1, 4);
+    let group = &plan.launches[0].parts[0];
+    let plain = cut_contraction(group).expect("a contraction").epilogue;
+    let by_rows = cut_contraction_by_rows(group).expect("a contraction").epilogue;
+    assert!(plain.prologue.is_empty());
+    assert_eq!(by_rows.prologue.len(), 1);
+    assert_eq!(by_rows.passes[0].values.len() + 1, plain.passes[0].values.len());
+    assert_eq!(by_rows.passes[0].stores, plain.passes[0].stores);
 }
 
 #[test]

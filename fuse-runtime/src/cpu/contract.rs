@@ -34,12 +34,12 @@ use super::parallel::{WORTH_WAKING, run_uniform};
 use super::prepare::{GroupExec, PrepareError};
 use super::scratch::Scratch;
 use super::tile::{GroupFns, StageFns};
-use super::worker::Worker;
+use super::worker::{OuterBlock, Worker};
 use fuse_ir::dtype::DType;
 use fuse_ir::graph::Kernel;
 use fuse_ir::id::AxisId;
 use fuse_ir::schedule::ScheduledGroup;
-use fuse_ir::schedule::contraction::{PartProduct, Sides, cut_contraction};
+use fuse_ir::schedule::contraction::{PartProduct, Sides, cut_contraction_by_rows};
 use fuse_ir::stage::cut_into_stages;
 use multiply::{Multiply, Operand};
 use panel::{PanelExec, PanelPlace};
@@ -88,7 +88,7 @@ impl ContractionExec {
         fns: &GroupFns,
         set: InstructionSet,
     ) -> Option<Result<ContractionExec, PrepareError>> {
-        let parts = cut_contraction(group)?;
+        let parts = cut_contraction_by_rows(group)?;
         let mut left = fns.stages;
         let mut prepare = |part: &ScheduledGroup| prepare_part(kernel, part, &mut left, set);
         let mut panels = Vec::new();
@@ -184,7 +184,8 @@ pub(crate) fn run_contraction(exec: &ContractionExec, bindings: &Bindings<'_>) -
     let sliding = find_sliding(exec, &panels, &mut sizes);
     let mut buffers = Box::<LaunchBuffers>::default();
     let step = (BLOCK / sizes.tile_columns).max(1);
-    let steps = Steps { outer: 1, rows: 1, a: step, b: sizes.tile_columns };
+    let outer = if exec.epilogue.prologue.is_empty() { 1 } else { sizes.tile_rows };
+    let steps = Steps { outer, rows: 1, a: step, b: sizes.tile_columns };
     let order = [sides.batch.as_slice(), &sides.rows, &sides.columns];
     let mut epilogue = Launch::with_sides(&exec.epilogue, bindings, &mut buffers, order, steps)?;
     run_uniform(&mut epilogue);
@@ -273,6 +274,8 @@ struct Thread<'r> {
     /// Where a sliding source has its scratch, and which rows of the left source are packed there.
     sliding: sliding::Scratch,
     packed: Option<[usize; 2]>,
+    /// The rows whose own values the epilogue has.
+    rows: Option<OuterBlock>,
 }
 
 impl Run<'_> {
@@ -310,6 +313,7 @@ impl Run<'_> {
         let mut thread = Thread {
             sliding: sliding.unwrap_or_default(),
             packed: None,
+            rows: None,
             panels: self.panels.iter().map(|p| Worker::new(&p.launch, false)).collect(),
             epilogue: Worker::new(&self.epilogue, false),
             memory: scratch.reserve(bytes),
@@ -415,6 +419,12 @@ impl Run<'_> {
     /// What is made of the products, and stored.
     fn finish_tile(&self, thread: &mut Thread<'_>, tile: &Block) {
         let step = (BLOCK / tile.b_len.max(1)).max(1).min(self.epilogue.steps.a);
+        let rows = OuterBlock { c: tile.c, start: tile.a, len: tile.a_len };
+        if !self.exec.epilogue.prologue.is_empty() && thread.rows != Some(rows) {
+            thread.epilogue.enter(rows, None);
+            thread.epilogue.run_prologue();
+            thread.rows = Some(rows);
+        }
         for row in (0..tile.a_len).step_by(step) {
             let block = Block { a: tile.a + row, a_len: step.min(tile.a_len - row), ..*tile };
             for (p, at) in self.exec.products.iter().zip(&thread.tiles) {

@@ -20,6 +20,7 @@ impl Worker<'_> {
         for &k in &launch.exec.prologue {
             self.run_stage(k, &positions);
         }
+        self.forget_expanded();
     }
 
     /// A pass over all reduced positions of the outer block.

@@ -197,6 +197,11 @@ impl<'l> Worker<'l> {
         }
     }
 
+    /// Outer values are new: what was spread over blocks is not theirs.
+    pub(crate) fn forget_expanded(&mut self) {
+        self.state.expand_keys.fill([usize::MAX; 3]);
+    }
+
     /// An outer value spread over a block.
     fn expand(&mut self, v: ValueId, dtype: DType, block: &Block) -> *mut u8 {
         let g = &self.launch.geometry;
