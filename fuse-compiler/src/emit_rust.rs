@@ -177,7 +177,7 @@ impl Versions {
 }
 
 /// The wrappers of a body: one for each instruction set, which take the tile apart. `call` is given whether fused
-/// multiply-add is there, and calls the body for a `row`: one, or those of [`Versions::Rows`].
+/// multiply-add is there, and calls the body for a `row`.
 fn emit_versions(
     private: &TokenStream,
     name: &Ident,
@@ -187,9 +187,8 @@ fn emit_versions(
     let (baseline, avx2, avx512) =
         (format_ident!("{name}_baseline"), format_ident!("{name}_avx2"), format_ident!("{name}_avx512"));
     let (_, has_baseline) = versions.parts();
-    let next = if versions == Versions::Rows { quote!(next_rows) } else { quote!(next_row) };
     let each_row =
-        |call: TokenStream| quote!(while let ::core::option::Option::Some(mut row) = t.#next() { #call });
+        |call: TokenStream| quote!(while let ::core::option::Option::Some(mut row) = t.next_row() { #call });
     let fused = each_row(call(quote!(true)));
     // NEON, the baseline of AArch64, has fused multiply-add.
     let base = each_row(call(quote!({ cfg!(target_arch = "aarch64") })));

@@ -45,7 +45,7 @@ pub use half::{bf16, f16};
 pub mod __private {
     pub use crate::call::{Arg, CompiledKernel, CudaSource, Outputs};
     pub use crate::cpu::order::clamp;
-    pub use crate::cpu::tile::{GroupFns, ROWS_TOGETHER, RowFns, Rows, StageFns, Tile};
+    pub use crate::cpu::tile::{GroupFns, RowFns, StageFns, Tile};
     pub use crate::cpu::{combine as reduce, count_tiles, integer, order};
     pub use crate::scalar_ops as scalar;
     pub use crate::{convert, math, random};

@@ -7,8 +7,8 @@ use proc_macro2::{Ident, Span};
 use std::collections::{HashMap, HashSet};
 
 /// Names that generated code uses for itself.
-const TAKEN: [&str; 14] =
-    ["len", "i", "j", "n", "start", "first", "size", "at", "number", "t", "row", "fault", "F", "KERNEL"];
+const TAKEN: [&str; 13] =
+    ["len", "i", "j", "n", "start", "first", "size", "at", "t", "row", "fault", "F", "KERNEL"];
 
 /// The names of one generated function.
 #[derive(Default)]

@@ -1,7 +1,4 @@
-//! All passes over rows as one function: slices of each row in and out, outer values as locals.
-//!
-//! The function is given a few rows at a time and takes each pass over all of them before the next one: a row by itself
-//! would wait for every fold of its lanes. Outer values that later passes read lie in an array over the rows meanwhile.
+//! All passes over a row as one function: slices of the row in and out, outer values as locals.
 
 use super::literal::rust_type;
 use super::loops::{Along, Loop};
@@ -10,7 +7,7 @@ use super::{Versions, emit_versions};
 use fuse_ir::graph::Kernel;
 use fuse_ir::id::ValueId;
 use fuse_ir::schedule::{BodyOp, CHUNK, ScheduledGroup};
-use fuse_ir::stage::{Place, RowFunction, Stage, StagedGroup, ValuePlace, reduced_along};
+use fuse_ir::stage::{Place, RowFunction, Stage, StagedGroup, StagedPass, ValuePlace, reduced_along};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -24,189 +21,91 @@ pub(super) fn emit_row_function(
     name: &Ident,
 ) -> TokenStream {
     let mut values = Values::new(private, kernel, group, &[]);
-    let inputs = row.inputs.iter().chain(&row.outer_inputs).map(|&v| (v, values.name(v)));
-    let reads: Vec<(ValueId, Ident)> = inputs.collect();
-    let buffers = row.buffers.iter().map(|&v| (v, "row"));
-    let outputs = row.outputs.iter().chain(&row.outer_outputs).map(|&v| (v, "out"));
-    let writes: Vec<(ValueId, Ident)> =
-        buffers.chain(outputs).map(|(v, what)| (v, values.name_beside(v, what))).collect();
-    let scalars: Vec<Ident> = row.scalars.iter().map(|(s, _)| values.scalar_name(s)).collect();
-    let scalar_types: Vec<Ident> = row.scalars.iter().map(|(_, dtype)| rust_type(*dtype)).collect();
-    let scalar = (0..scalars.len()).map(Literal::usize_unsuffixed);
-    let prelude: Vec<TokenStream> = row.prelude.iter().map(|&v| values.binding(v)).collect();
-
-    let mut waiting: Vec<(ValueId, Ident)> = writes[..row.buffers.len()].to_vec();
-    for &(v, output) in &row.replaced {
-        waiting.extend(writes.iter().find(|(u, _)| *u == output).map(|(_, slice)| (v, slice.clone())));
-    }
-    let carried: Vec<(ValueId, Ident)> =
-        find_carried(staged, row).into_iter().map(|v| (v, values.name_beside(v, "rows"))).collect();
-    let arrays = carried.iter().map(|(_, array)| array);
-    let types = carried.iter().map(|(v, _)| values.rust_type(*v));
-    let arrays = quote! {
-        #(let mut #arrays = [<#types as ::core::default::Default>::default(); #private::ROWS_TOGETHER];)*
+    let named = |values: &mut Values<'_>, list: &[ValueId], what: &str| -> Vec<(ValueId, Ident)> {
+        list.iter().map(|&v| (v, values.name_beside(v, what))).collect()
     };
-    let mut emitter = RowEmitter { values, staged, row, reads, writes, waiting, carried };
-    let with = Shared { name, allow: super::lint_allowances(), scalars, scalar_types, prelude };
-    let (passes, calls): (Vec<TokenStream>, Vec<TokenStream>) =
-        (0..staged.passes.len()).map(|k| emitter.pass(k, &with)).unzip();
+    let inputs: Vec<Ident> = row.inputs.iter().map(|&v| values.name(v)).collect();
+    let outer_inputs: Vec<Ident> = row.outer_inputs.iter().map(|&v| values.name(v)).collect();
+    let scalars: Vec<Ident> = row.scalars.iter().map(|(s, _)| values.scalar_name(s)).collect();
+    let mut buffers = named(&mut values, &row.buffers, "row");
+    let outputs = named(&mut values, &row.outputs, "out");
+    let outer_outputs = named(&mut values, &row.outer_outputs, "out");
+    let types = |values: &Values<'_>, list: &[ValueId]| -> Vec<Ident> {
+        list.iter().map(|&v| values.rust_type(v)).collect()
+    };
+    let read_types = types(&values, &[&row.inputs[..], &row.outer_inputs].concat());
+    let write_types = types(&values, &[&row.buffers[..], &row.outputs, &row.outer_outputs].concat());
+    let scalar_types: Vec<Ident> = row.scalars.iter().map(|(_, dtype)| rust_type(*dtype)).collect();
 
+    let prelude: Vec<TokenStream> = row.prelude.iter().map(|&v| values.binding(v)).collect();
+    let own_buffers = buffers.len();
+    for &(v, output) in &row.replaced {
+        buffers.extend(outputs.iter().find(|(u, _)| *u == output).map(|(_, slice)| (v, slice.clone())));
+    }
+    let mut emitter = RowEmitter { values, staged, buffers: &buffers, outputs: &outputs };
+    let mut passes = TokenStream::new();
+    for &k in &staged.prologue {
+        passes.extend(emitter.outer_stage(&staged.stages[k]));
+    }
+    for (k, pass) in staged.passes.iter().enumerate() {
+        passes.extend(emitter.pass(k, pass));
+    }
+    let values = &mut emitter.values;
+    let outer_results: Vec<TokenStream> = row.outer_outputs.iter().map(|&v| values.reference(v)).collect();
+
+    let names = |list: &[(ValueId, Ident)]| list.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>();
+    let (buffers, outputs, outer_outputs) =
+        (names(&buffers[..own_buffers]), names(&outputs), names(&outer_outputs));
+    let reads = [&inputs[..], &outer_inputs].concat();
+    let writes = [&buffers[..], &outputs, &outer_outputs].concat();
+    let whole: Vec<&Ident> = buffers.iter().chain(&outputs).collect();
     let body = format_ident!("{name}_body");
-    let versions = emit_versions(private, name, Versions::Rows, |fma| quote!(#body::<#fma>(&mut row);));
-    let doc = format!(" `{}`, {}: all passes over a few rows", kernel.name, group.id);
-    let Shared { allow, scalars, scalar_types, .. } = with;
+    let count = |n: usize| (0..n).map(Literal::usize_unsuffixed).collect::<Vec<_>>();
+    let (input, scalar, output) = (count(reads.len()), count(scalars.len()), count(writes.len()));
+    let versions = emit_versions(private, name, Versions::Rows, |fma| {
+        quote!(#body::<#fma>(
+            row.len(), #(row.input(#input),)* #(row.scalar(#scalar),)* #(row.output(#output),)*
+        );)
+    });
+    let allow = super::lint_allowances();
+    let doc = format!(" `{}`, {}: all passes over a row", kernel.name, group.id);
     quote! {
-        #(#passes)*
         #[doc = #doc]
         #allow
         #[inline(always)]
-        fn #body<const F: bool>(row: &mut #private::Rows<'_>) {
-            let len = row.positions();
-            #(let #scalars: #scalar_types = row.scalar(#scalar);)*
-            #arrays
-            #(for number in 0..row.count() {
-                let mut row = row.row(number);
-                #calls
-            })*
+        fn #body<const F: bool>(
+            len: usize,
+            #(#reads: &[#read_types],)*
+            #(#scalars: #scalar_types,)*
+            #(#writes: &mut [#write_types],)*
+        ) {
+            #(let #inputs = &#inputs[..len];)*
+            #(let #outer_inputs = #outer_inputs[0];)*
+            #(let #whole = &mut #whole[..len];)*
+            #(#prelude)*
+            #passes
+            #(#outer_outputs[0] = #outer_results;)*
         }
         #versions
     }
 }
 
-/// What the functions of all passes begin with.
-struct Shared<'a> {
-    /// Of the row function.
-    name: &'a Ident,
-    allow: TokenStream,
-    scalars: Vec<Ident>,
-    scalar_types: Vec<Ident>,
-    prelude: Vec<TokenStream>,
-}
-
-/// The stages of a pass over outer positions: before its sweep, and after it.
-fn outer_stages(staged: &StagedGroup, k: usize) -> (Vec<&Stage>, Vec<&Stage>) {
-    let stages = |list: &[usize]| list.iter().map(|&t| &staged.stages[t]).collect();
-    (if k == 0 { stages(&staged.prologue) } else { Vec::new() }, stages(&staged.passes[k].epilogue))
-}
-
-/// The outer values that a pass computes.
-fn computed_in(staged: &StagedGroup, k: usize) -> Vec<ValueId> {
-    let (before, after) = outer_stages(staged, k);
-    let of_stages = before.into_iter().chain(after).flat_map(|s| s.values.iter().copied());
-    of_stages.chain(staged.passes[k].reductions.iter().flatten().copied()).collect()
-}
-
-/// What a pass reads that is no value of its own, and outer values that it stores.
-fn needed_in(staged: &StagedGroup, row: &RowFunction, k: usize) -> Vec<ValueId> {
-    let (before, after) = outer_stages(staged, k);
-    let sweep = staged.passes[k].sweep.iter().map(|&t| &staged.stages[t]);
-    let read = before.into_iter().chain(after).chain(sweep).flat_map(|s| s.inputs.iter().copied());
-    let stored = if k + 1 == staged.passes.len() { &row.outer_outputs[..] } else { &[] };
-    read.chain(stored.iter().copied()).collect()
-}
-
-/// The outer values that a later pass than their own needs.
-fn find_carried(staged: &StagedGroup, row: &RowFunction) -> Vec<ValueId> {
-    let passes = staged.passes.len();
-    let later = |k: usize, v: &ValueId| (k + 1..passes).any(|l| needed_in(staged, row, l).contains(v));
-    let mut carried: Vec<ValueId> =
-        (0..passes).flat_map(|k| computed_in(staged, k).into_iter().filter(move |v| later(k, v))).collect();
-    carried.sort();
-    carried.dedup();
-    carried
-}
-
 struct RowEmitter<'a> {
     values: Values<'a>,
     staged: &'a StagedGroup,
-    row: &'a RowFunction,
-    /// The input slices of a row in order: inner loads, outer loads.
-    reads: Vec<(ValueId, Ident)>,
-    /// The output slices in order: scratch, inner and outer outputs.
-    writes: Vec<(ValueId, Ident)>,
     /// The slices in which values wait for later passes: scratch, or an output that the last of these passes writes.
-    waiting: Vec<(ValueId, Ident)>,
-    /// Outer values that later passes need, and their arrays.
-    carried: Vec<(ValueId, Ident)>,
+    buffers: &'a [(ValueId, Ident)],
+    outputs: &'a [(ValueId, Ident)],
 }
 
 impl RowEmitter<'_> {
     /// Outer values, one after the other.
-    fn outer(&mut self, stages: &[&Stage]) -> TokenStream {
-        stages.iter().flat_map(|s| &s.values).map(|&v| self.values.binding(v)).collect()
+    fn outer_stage(&mut self, stage: &Stage) -> TokenStream {
+        stage.values.iter().map(|&v| self.values.binding(v)).collect()
     }
 
-    /// A pass over a row as a function, whose slices are known not to overlap, and its call.
-    fn pass(&mut self, k: usize, with: &Shared<'_>) -> (TokenStream, TokenStream) {
-        let (before, after) = outer_stages(self.staged, k);
-        let needed = needed_in(self.staged, self.row, k);
-        let (sweep, slices) = self.sweep(k);
-        let (prologue, epilogue) = (self.outer(&before), self.outer(&after));
-        let (mut params, mut given, mut bindings) =
-            (TokenStream::new(), TokenStream::new(), TokenStream::new());
-        let inner_reads = self.row.inputs.len();
-        for (n, (v, name)) in self.reads.iter().enumerate() {
-            let (ty, slot) = (self.values.rust_type(*v), Literal::usize_unsuffixed(n));
-            if n < inner_reads && slices.contains(name) {
-                params.extend(quote!(#name: &[#ty],));
-                given.extend(quote!(row.input(#slot),));
-                bindings.extend(quote!(let #name = &#name[..len];));
-            } else if n >= inner_reads && needed.contains(v) {
-                params.extend(quote!(#name: #ty,));
-                given.extend(quote!(row.input(#slot)[0],));
-            }
-        }
-        let computed = computed_in(self.staged, k);
-        let (mut results, mut types, mut arrays) = (Vec::new(), Vec::new(), Vec::new());
-        for (v, array) in self.carried.clone() {
-            let (name, ty) = (self.values.name(v), self.values.rust_type(v));
-            if computed.contains(&v) {
-                results.push(name);
-                types.push(ty);
-                arrays.push(array);
-            } else if needed.contains(&v) {
-                params.extend(quote!(#name: #ty,));
-                given.extend(quote!(#array[number],));
-            }
-        }
-        let is_last = k + 1 == self.staged.passes.len();
-        let inner_writes = self.row.buffers.len() + self.row.outputs.len();
-        let mut stores = TokenStream::new();
-        for (n, (v, name)) in self.writes.clone().iter().enumerate() {
-            let (ty, slot) = (self.values.rust_type(*v), Literal::usize_unsuffixed(n));
-            if n < inner_writes && slices.contains(name) {
-                bindings.extend(quote!(let #name = &mut #name[..len];));
-            } else if n >= inner_writes && is_last {
-                let result = self.values.reference(*v);
-                stores.extend(quote!(#name[0] = #result;));
-            } else {
-                continue;
-            }
-            params.extend(quote!(#name: &mut [#ty],));
-            given.extend(quote!(row.output(#slot),));
-        }
-        let function = format_ident!("{}_pass{k}", with.name);
-        let Shared { allow, scalars, scalar_types, prelude, .. } = with;
-        let pass = quote! {
-            #allow
-            #[inline(always)]
-            fn #function<const F: bool>(len: usize, #(#scalars: #scalar_types,)* #params) -> (#(#types,)*) {
-                #bindings
-                #(#prelude)*
-                #prologue
-                #sweep
-                #epilogue
-                #stores
-                (#(#results,)*)
-            }
-        };
-        let call = quote!((#(#arrays[number],)*) = #function::<F>(len, #(#scalars,)* #given););
-        (pass, call)
-    }
-
-    /// The loop of a pass over a row with its reductions, and the slices that it uses.
-    fn sweep(&mut self, k: usize) -> (TokenStream, Vec<Ident>) {
-        let (private, group, pass) = (self.values.private, self.values.group, &self.staged.passes[k]);
+    fn pass(&mut self, k: usize, pass: &StagedPass) -> TokenStream {
+        let (private, group) = (self.values.private, self.values.group);
         let empty = Stage::default();
         let stage = pass.sweep.first().map_or(&empty, |&t| &self.staged.stages[t]);
         let mut reductions = Vec::new();
@@ -226,25 +125,20 @@ impl RowEmitter<'_> {
         reads.dedup();
         let kept = &group.passes[k];
         let stored = |v: &ValueId| kept.stores.iter().any(|&s| group.stores[s as usize].value == *v);
-        let waits = self.waiting.iter().filter(|(v, _)| kept.buffered.contains(v));
-        let own = self.row.buffers.len()..self.row.buffers.len() + self.row.outputs.len();
-        let outputs = self.writes[own].iter().filter(|(v, _)| stored(v));
-        let writes: Vec<(ValueId, Ident)> = waits.chain(outputs).cloned().collect();
-        let mut slices: Vec<Ident> = writes.iter().map(|(_, slice)| slice.clone()).collect();
+        let buffers = self.buffers.iter().filter(|(v, _)| kept.buffered.contains(v));
+        let outputs = self.outputs.iter().filter(|(v, _)| stored(v));
+        let writes: Vec<(ValueId, Ident)> = buffers.chain(outputs).cloned().collect();
         let mut from_buffers = TokenStream::new();
         let (mut inputs, mut replaced) = (Vec::new(), Vec::new());
         for &v in &reads {
             let name = self.values.name(v);
-            match self.waiting.iter().find(|(u, _)| *u == v) {
-                Some((_, slice)) if slices.contains(slice) => {
+            match self.buffers.iter().find(|(u, _)| *u == v) {
+                Some((_, slice)) if writes.iter().any(|(_, written)| written == slice) => {
                     replaced.push((name, slice.clone()));
                     continue;
                 }
-                Some((_, slice)) => {
-                    from_buffers.extend(quote!(let #name = &*#slice;));
-                    slices.push(slice.clone());
-                }
-                None => slices.push(name.clone()),
+                Some((_, slice)) => from_buffers.extend(quote!(let #name = &*#slice;)),
+                None => {}
             }
             inputs.push(name);
         }
@@ -262,39 +156,43 @@ impl RowEmitter<'_> {
         };
         let loops = one_loop.emit(&mut self.values);
 
-        let written: Vec<&Ident> = writes.iter().map(|(_, name)| name).collect();
-        if reductions.is_empty() {
-            return (quote!({ #from_buffers #(let #written = &mut *#written;)* #loops }), slices);
-        }
-        let chunk = Literal::usize_unsuffixed(CHUNK);
-        let lanes: Vec<&Ident> = reductions.iter().map(|r| &r.lanes).collect();
-        let trees: Vec<Ident> =
-            pass.reductions.iter().map(|r| self.values.name_beside(r[0], "tree")).collect();
-        let types = reductions.iter().map(|r| self.values.rust_type(r.source));
-        let reducers = reductions.iter().map(|r| format_ident!("{}", r.reducer));
-        let mut sweep = quote! {
-            #(let mut #trees = #private::reduce::Tree::<#types, #private::reduce::#reducers>::new();)*
-            let mut first = 0;
-            while first < len {
-                #from_buffers
-                let size = ::core::cmp::Ord::min(len - first, #chunk);
-                #(let #inputs = &#inputs[first..][..size];)*
-                #(let #written = &mut #written[first..][..size];)*
-                {
-                    let len = size;
-                    #(let #lanes = #trees.lanes();)*
-                    #loops
+        let written = writes.iter().map(|(_, name)| name);
+        let mut sweep = quote!({ #from_buffers #(let #written = &mut *#written;)* #loops });
+        if !reductions.is_empty() {
+            let chunk = Literal::usize_unsuffixed(CHUNK);
+            let written = writes.iter().map(|(_, name)| name);
+            let lanes: Vec<&Ident> = reductions.iter().map(|r| &r.lanes).collect();
+            let trees: Vec<Ident> =
+                pass.reductions.iter().map(|r| self.values.name_beside(r[0], "tree")).collect();
+            let types = reductions.iter().map(|r| self.values.rust_type(r.source));
+            let reducers = reductions.iter().map(|r| format_ident!("{}", r.reducer));
+            sweep = quote! {
+                #(let mut #trees = #private::reduce::Tree::<#types, #private::reduce::#reducers>::new();)*
+                let mut first = 0;
+                while first < len {
+                    #from_buffers
+                    let size = ::core::cmp::Ord::min(len - first, #chunk);
+                    #(let #inputs = &#inputs[first..][..size];)*
+                    #(let #written = &mut #written[first..][..size];)*
+                    {
+                        let len = size;
+                        #(let #lanes = #trees.lanes();)*
+                        #loops
+                    }
+                    #(#trees.close_chunk();)*
+                    first += #chunk;
                 }
-                #(#trees.close_chunk();)*
-                first += #chunk;
-            }
-        };
-        for (reduction, tree) in pass.reductions.iter().zip(&trees) {
-            for &v in reduction {
-                let (name, ty) = (self.values.name(v), self.values.rust_type(v));
-                sweep.extend(quote!(let #name: #ty = #tree.finish();));
+            };
+            for (reduction, tree) in pass.reductions.iter().zip(&trees) {
+                for &v in reduction {
+                    let (name, ty) = (self.values.name(v), self.values.rust_type(v));
+                    sweep.extend(quote!(let #name: #ty = #tree.finish();));
+                }
             }
         }
-        (sweep, slices)
+        for &t in &pass.epilogue {
+            sweep.extend(self.outer_stage(&self.staged.stages[t]));
+        }
+        sweep
     }
 }

@@ -157,6 +157,7 @@ fn g0_sweep1_avx2(t: &mut ::fuse::__private::Tile<'_>) {
         g0_sweep1_body::<true>(row.len(), row.input(0), row.input(1), row.output(0));
     }
 }
+#[doc = " `rms_norm`, g0: all passes over a row"]
 #[allow(
     clippy::all,
     clippy::pedantic,
@@ -171,8 +172,9 @@ fn g0_sweep1_avx2(t: &mut ::fuse::__private::Tile<'_>) {
     reason = "generated code"
 )]
 #[inline(always)]
-fn g0_rows_pass0<const F: bool>(len: usize, x4: i64, x: &[f32]) -> (f32,) {
+fn g0_rows_body<const F: bool>(len: usize, x: &[f32], x4: i64, x9_out: &mut [f32]) {
     let x = &x[..len];
+    let x9_out = &mut x9_out[..len];
     let x5: f32 = ::fuse::__private::convert::cast::<f32, _>(x4);
     let mut x3_tree = ::fuse::__private::reduce::Tree::<f32, ::fuse::__private::reduce::Sum>::new();
     let mut first = 0;
@@ -227,26 +229,6 @@ fn g0_rows_pass0<const F: bool>(len: usize, x4: i64, x: &[f32]) -> (f32,) {
     let x3: f32 = x3_tree.finish();
     let x6: f32 = x3 / x5;
     let x7: f32 = 1.0 / f32::sqrt(x6);
-    (x7,)
-}
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    clippy::nursery,
-    dead_code,
-    non_snake_case,
-    unused_assignments,
-    unused_braces,
-    unused_mut,
-    unused_parens,
-    unused_variables,
-    reason = "generated code"
-)]
-#[inline(always)]
-fn g0_rows_pass1<const F: bool>(len: usize, x4: i64, x: &[f32], x7: f32, x9_out: &mut [f32]) -> () {
-    let x = &x[..len];
-    let x9_out = &mut x9_out[..len];
-    let x5: f32 = ::fuse::__private::convert::cast::<f32, _>(x4);
     {
         let x9_out = &mut *x9_out;
         let mut start = 0;
@@ -268,54 +250,30 @@ fn g0_rows_pass1<const F: bool>(len: usize, x4: i64, x: &[f32], x7: f32, x9_out:
             start += 64;
         }
     }
-    ()
-}
-#[doc = " `rms_norm`, g0: all passes over a few rows"]
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    clippy::nursery,
-    dead_code,
-    non_snake_case,
-    unused_assignments,
-    unused_braces,
-    unused_mut,
-    unused_parens,
-    unused_variables,
-    reason = "generated code"
-)]
-#[inline(always)]
-fn g0_rows_body<const F: bool>(row: &mut ::fuse::__private::Rows<'_>) {
-    let len = row.positions();
-    let x4: i64 = row.scalar(0);
-    let mut x7_rows = [<f32 as ::core::default::Default>::default(); ::fuse::__private::ROWS_TOGETHER];
-    for number in 0..row.count() {
-        let mut row = row.row(number);
-        (x7_rows[number],) = g0_rows_pass0::<F>(len, x4, row.input(0));
-    }
-    for number in 0..row.count() {
-        let mut row = row.row(number);
-        () = g0_rows_pass1::<F>(len, x4, row.input(0), x7_rows[number], row.output(0));
-    }
 }
 #[cfg(not(target_arch = "x86_64"))]
 fn g0_rows_baseline(t: &mut ::fuse::__private::Tile<'_>) {
-    while let ::core::option::Option::Some(mut row) = t.next_rows() {
-        g0_rows_body::<{ cfg!(target_arch = "aarch64") }>(&mut row);
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        g0_rows_body::<{ cfg!(target_arch = "aarch64") }>(
+            row.len(),
+            row.input(0),
+            row.scalar(0),
+            row.output(0),
+        );
     }
 }
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn g0_rows_avx2(t: &mut ::fuse::__private::Tile<'_>) {
-    while let ::core::option::Option::Some(mut row) = t.next_rows() {
-        g0_rows_body::<true>(&mut row);
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        g0_rows_body::<true>(row.len(), row.input(0), row.scalar(0), row.output(0));
     }
 }
 #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn g0_rows_avx512(t: &mut ::fuse::__private::Tile<'_>) {
-    while let ::core::option::Option::Some(mut row) = t.next_rows() {
-        g0_rows_body::<true>(&mut row);
+    while let ::core::option::Option::Some(mut row) = t.next_row() {
+        g0_rows_body::<true>(row.len(), row.input(0), row.scalar(0), row.output(0));
     }
 }
 pub static GROUPS: &[::fuse::__private::GroupFns] = &[::fuse::__private::GroupFns {

@@ -128,22 +128,6 @@ pub struct Row<'t> {
     lanes_taken: usize,
 }
 
-/// Rows that a function of rows works on together, one pass after the other, so that the processor has something to do
-/// while the reductions of a row are folded.
-pub struct Rows<'t> {
-    first: usize,
-    count: usize,
-    len: usize,
-    inputs: &'t [Slot],
-    outputs: &'t [Slot],
-    scalars: &'t [Value],
-}
-
-/// As many rows are worked on together at most.
-pub const ROWS_TOGETHER: usize = 8;
-/// And as many bytes, unless it is one row: what the first passes bring must lie in the first cache for the last.
-const BYTES_TOGETHER: usize = 16 << 10;
-
 mod private {
     pub trait Sealed {}
 }
@@ -216,66 +200,6 @@ impl<'a> Tile<'a> {
             outputs_taken: 0,
             lanes_taken: 0,
         })
-    }
-
-    /// The next rows to be worked on together, as long as there are any.
-    #[inline(always)]
-    pub fn next_rows(&mut self) -> Option<Rows<'_>> {
-        if self.next == self.rows {
-            return None;
-        }
-        let of_row = |slot: &Slot| if slot.len == self.len { slot.len * slot.dtype.size() } else { 0 };
-        let bytes: usize = self.inputs.iter().chain(&*self.outputs).map(of_row).sum();
-        let is_scratch = |slot: &Slot| slot.row_stride == 0;
-        let most = if self.outputs.iter().any(is_scratch) { 1 } else { BYTES_TOGETHER / bytes.max(1) };
-        let first = self.next;
-        let count = (self.rows - first).min(most.clamp(1, ROWS_TOGETHER));
-        self.next += count;
-        let Tile { len, inputs, scalars, .. } = *self;
-        Some(Rows { first, count, len, inputs, outputs: self.outputs, scalars })
-    }
-}
-
-impl Rows<'_> {
-    /// How many, at least one and at most [`ROWS_TOGETHER`].
-    #[inline(always)]
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// The positions of each.
-    #[inline(always)]
-    pub fn positions(&self) -> usize {
-        self.len
-    }
-
-    /// One of them.
-    ///
-    /// # Panics
-    /// If there are not so many.
-    #[inline(always)]
-    pub fn row(&mut self, k: usize) -> Row<'_> {
-        assert!(k < self.count, "a row of the next rows");
-        Row {
-            index: self.first + k,
-            len: self.len,
-            inputs: self.inputs,
-            outputs: self.outputs,
-            lanes: &[],
-            scalars: self.scalars,
-            faults: &mut [],
-            outputs_taken: 0,
-            lanes_taken: 0,
-        }
-    }
-
-    /// As [`Row::scalar`].
-    ///
-    /// # Panics
-    /// As [`Row::scalar`].
-    #[inline(always)]
-    pub fn scalar<T: Element>(&mut self, k: usize) -> T {
-        self.row(0).scalar(k)
     }
 }
 
