@@ -1,0 +1,216 @@
+//! The products of a stage.
+
+use super::panel::Staged;
+use super::shape::{TileShape, Unit};
+use super::staged_of;
+use crate::id::ArrayId;
+use crate::kernel_ir::build::{element, slots};
+use crate::kernel_ir::{Builtin, Expr, MmaShape, Unroll};
+use crate::lower::body::Emitter;
+use crate::scalar::ScalarOp;
+use crate::schedule::contraction::Parts;
+
+/// The rows or columns that a thread has of its block's tile, where lanes multiply.
+#[derive(Clone)]
+pub(super) struct Owned {
+    /// The first row or column of the warp.
+    base: Expr,
+    /// Which of the lanes along this side it is, a u32.
+    lane: Expr,
+    /// How many lanes there are along this side.
+    lanes: u32,
+    /// How many it has.
+    pub(super) count: u32,
+    /// How many of them follow one another.
+    pub(super) run: u32,
+}
+
+impl Owned {
+    /// The one of that number; `n` is known at compile time.
+    pub(super) fn position(&self, n: &Expr) -> Expr {
+        if self.run == 1 {
+            return &self.base + &self.lane + n * self.lanes;
+        }
+        let group = (n / self.run) * (self.lanes * self.run);
+        &self.base + &self.lane * self.run + group + n % self.run
+    }
+}
+
+impl Emitter<'_> {
+    /// Adds the products of the stage `slot` to the sums.
+    pub(super) fn multiply(
+        &mut self,
+        parts: &Parts,
+        staged: &[Staged],
+        shape: TileShape,
+        slot: &Expr,
+        sums: &[ArrayId],
+    ) {
+        match shape.unit {
+            Unit::Tensor(mma) => self.multiply_matrices(parts, staged, shape, mma, slot, sums),
+            Unit::Scalar(_) => self.multiply_numbers(parts, staged, shape, slot, sums),
+        }
+    }
+
+    fn multiply_matrices(
+        &mut self,
+        parts: &Parts,
+        staged: &[Staged],
+        shape: TileShape,
+        mma: MmaShape,
+        slot: &Expr,
+        sums: &[ArrayId],
+    ) {
+        let [warp_rows, warp_columns] = shape.of_warp();
+        let (down, along) = (warp_rows / 16, warp_columns / 8);
+        let [_, _, step_depth] = mma.extents();
+        let [warp_row, warp_column] = self.warp_place(shape);
+        let (warp_row, warp_column) = (warp_row * warp_rows, warp_column * warp_columns);
+        let lane = Expr::from(Builtin::Lane);
+        self.repeat("k_step", shape.depth / step_depth, Unroll::Full, |em, step| {
+            let mut operands: Vec<ArrayId> = Vec::new();
+            for panel in staged {
+                let is_left = parts.panels[panel.panel].is_left;
+                let name = if is_left { "left" } else { "right" };
+                // Four matrices of 8 × 8: 16 rows, or 16 columns, by the depth of a product.
+                let (base, tiles) = if is_left { (&warp_row, down) } else { (&warp_column, along / 2) };
+                let array = em.builder.array(name, crate::dtype::DType::U32, 4 * tiles, None);
+                em.repeat("tile", tiles, Unroll::Full, |em, tile| {
+                    let of_side = base + &tile * 16u32;
+                    let inner = &lane & 7u32;
+                    // Of the matrices 0 to 3 the second is further down for a left operand, further along the reduced
+                    // positions for a right one.
+                    let (second, fourth) = ((&lane >> 3u32) & 1u32, &lane >> 4u32);
+                    let (of_side_block, of_depth_block) =
+                        if is_left { (second, fourth) } else { (fourth, second) };
+                    let at = match panel.along_depth {
+                        true => panel.chunk(
+                            &(of_side + of_side_block * 8u32 + inner),
+                            &(&step * 2u32 + of_depth_block),
+                        ),
+                        false => panel.chunk(
+                            &(&step * 16u32 + of_depth_block * 8u32 + inner),
+                            &(of_side / 8u32 + of_side_block),
+                        ),
+                    };
+                    let at = panel.stage(slot) + at;
+                    em.builder.load_matrix(slots(array, &tile * 4u32, 4), panel.view, at, !panel.along_depth);
+                });
+                operands.push(array);
+            }
+            let operand = |panel: usize| staged.iter().position(|s| s.panel == panel).map(|k| operands[k]);
+            em.repeat("down", down, Unroll::Full, |em, i| {
+                em.repeat("along", along, Unroll::Full, |em, j| {
+                    for (product, array) in parts.products.iter().zip(sums) {
+                        let (Some(a), Some(b)) = (operand(product.left), operand(product.right)) else {
+                            continue;
+                        };
+                        let acc = slots(*array, (&i * along + &j) * 4u32, 4);
+                        let a = slots(a, &i * 4u32, 4);
+                        let b = slots(b, &j * 2u32, 2);
+                        em.builder.mma(mma, acc, a, b);
+                    }
+                });
+            });
+        });
+    }
+
+    fn multiply_numbers(
+        &mut self,
+        parts: &Parts,
+        staged: &[Staged],
+        shape: TileShape,
+        slot: &Expr,
+        sums: &[ArrayId],
+    ) {
+        let of_chunk = staged.first().map_or(1, Staged::of_chunk);
+        let [rows, columns] = self.owned(parts, staged, shape);
+        self.repeat("k_part", shape.depth / of_chunk, Unroll::Full, |em, part| {
+            let mut operands: Vec<ArrayId> = Vec::new();
+            for panel in staged {
+                let is_left = parts.panels[panel.panel].is_left;
+                let (name, own) = if is_left { ("left", &rows) } else { ("right", &columns) };
+                let dtype = em.builder.kernel().view(panel.view).dtype;
+                let array = em.builder.array(name, dtype, own.count * of_chunk, None);
+                let from = panel.stage(slot);
+                // Either the depth of a chunk for each position, or a chunk of positions for each depth of it.
+                let (outer, inner) = match panel.along_depth {
+                    true => (own.count, 1),
+                    false => (of_chunk, own.count / of_chunk),
+                };
+                em.repeat("a", outer, Unroll::Full, |em, a| {
+                    em.repeat("b", inner, Unroll::Full, |em, b| {
+                        let (at, first) = if panel.along_depth {
+                            (panel.chunk(&own.position(&a), &part), &a * of_chunk)
+                        } else {
+                            let chunk = own.position(&(&b * of_chunk)) / of_chunk;
+                            (panel.chunk(&(&part * of_chunk + &a), &chunk), &a * own.count + &b * of_chunk)
+                        };
+                        em.builder.load_into(slots(array, first, of_chunk), panel.view, &from + at, None);
+                    });
+                });
+                operands.push(array);
+            }
+            let operand = |panel: usize| {
+                let k = staged.iter().position(|s| s.panel == panel)?;
+                Some((operands[k], staged[k].along_depth))
+            };
+            em.repeat("k", of_chunk, Unroll::Full, |em, k| {
+                em.repeat("down", rows.count, Unroll::Full, |em, i| {
+                    em.repeat("along", columns.count, Unroll::Full, |em, j| {
+                        for (product, array) in parts.products.iter().zip(sums) {
+                            let (Some(a), Some(b)) = (operand(product.left), operand(product.right)) else {
+                                continue;
+                            };
+                            let part = |(array, along_depth): (ArrayId, bool), n: &Expr, count: u32| {
+                                let at = if along_depth { n * of_chunk + &k } else { &k * count + n };
+                                element(array, at)
+                            };
+                            let (a, b) = (part(a, &i, rows.count), part(b, &j, columns.count));
+                            let slot = &i * columns.count + &j;
+                            let sum = element(*array, &slot);
+                            let sum = match product.dtype.is_float() {
+                                true => Expr::op(ScalarOp::MulAdd, vec![a, b, sum]),
+                                false => a * b + sum,
+                            };
+                            em.builder.set_element(*array, slot, sum);
+                        }
+                    });
+                });
+            });
+        });
+    }
+
+    /// The position of this thread's warp among those down and along the tile.
+    pub(super) fn warp_place(&mut self, shape: TileShape) -> [Expr; 2] {
+        let [_, along] = shape.warps();
+        let warp = Expr::from(Builtin::Warp);
+        [self.builder.bind("warp_row", &warp / along), self.builder.bind("warp_column", warp % along)]
+    }
+
+    /// The rows and columns of this thread where lanes multiply.
+    pub(super) fn owned(&mut self, parts: &Parts, staged: &[Staged], shape: TileShape) -> [Owned; 2] {
+        let [warp_rows, warp_columns] = shape.of_warp();
+        let [warp_row, warp_column] = self.warp_place(shape);
+        let lane = Expr::from(Builtin::Lane);
+        let (down, along) = (shape.rows_at_once(), shape.columns_at_once());
+        let run = |is_left: bool| {
+            let first = parts.panels.iter().position(|p| p.is_left == is_left);
+            let panel = first.and_then(|k| staged_of(staged, k));
+            panel.map_or(1, |p| if p.along_depth { 1 } else { p.of_chunk() })
+        };
+        let lane_row = self.builder.bind("lane_row", &lane / along);
+        let lane_column = self.builder.bind("lane_column", lane % along);
+        let of = |warp: Expr, size: u32, lane: Expr, lanes: u32, run: u32| Owned {
+            base: warp * size,
+            lane,
+            lanes,
+            count: size / lanes,
+            run,
+        };
+        [
+            of(warp_row, warp_rows, lane_row, down, run(true)),
+            of(warp_column, warp_columns, lane_column, along, run(false)),
+        ]
+    }
+}
