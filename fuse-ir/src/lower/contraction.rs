@@ -29,7 +29,6 @@ use crate::kernel_ir::build::thread_x;
 use crate::kernel_ir::{Condition, Expr, LocalKind, Size, Stmt, Unroll};
 use crate::schedule::ScheduledGroup;
 use crate::schedule::contraction::{Parts, cut_contraction};
-use panel::Staged;
 
 /// Tiles of rows that neighbouring blocks share before they go on to other columns: what they read stays in the cache.
 const BAND: u32 = 8;
@@ -98,6 +97,7 @@ impl Emitter<'_> {
             scopes.push(scope);
         }
 
+        let thread = self.place_thread(&parts, &staged, shape);
         // Stage `step` is filled while stage `step - (stages - 1)` is multiplied.
         let depth = self.number(shape.depth.into());
         let tiles = (&place.depth + self.number(u64::from(shape.depth) - 1)) / &depth;
@@ -124,7 +124,7 @@ impl Emitter<'_> {
         self.builder.commit_async();
         self.builder.open();
         let slot = self.stage_slot(&(&step - &lead), stages);
-        self.multiply(&parts, &staged, shape, &slot, &accumulators);
+        self.multiply(&parts, &staged, shape, &slot, &accumulators, &thread);
         let then = self.builder.close();
         self.builder.push(Stmt::If { condition: full, then, otherwise: Vec::new() });
         let body = self.builder.close();
@@ -132,7 +132,7 @@ impl Emitter<'_> {
         self.builder.push(Stmt::For { local, start: start_step, end, step: one, unroll: Unroll::None, body });
         self.builder.wait_async(0);
 
-        self.finish_tile(&parts, shape, &staged, &place, &accumulators, start);
+        self.finish_tile(&parts, shape, &place, &thread, &accumulators, start);
         let fits = super::fits_shared(self.shared.clone(), self.options);
         self.builder.kernel_mut().requires.push(fits);
         blocks
@@ -214,9 +214,4 @@ impl Emitter<'_> {
     fn item(&mut self, name: &str, turn: &Expr) -> Expr {
         self.builder.bind(name, thread_x() + turn * super::THREADS)
     }
-}
-
-/// `staged` of the panel of that number.
-fn staged_of(staged: &[Staged], panel: usize) -> Option<&Staged> {
-    staged.iter().find(|s| s.panel == panel)
 }

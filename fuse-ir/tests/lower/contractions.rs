@@ -229,3 +229,20 @@ fn aligned_operands_come_whole() {
         }
     }
 }
+
+#[test]
+fn dump() {
+    use fuse_ir::print_cuda::print_cuda;
+    for (dtype, to, t) in
+        [(DType::F16, DType::F16, false), (DType::F32, DType::F32, false), (DType::I8, DType::I32, false)]
+    {
+        let program = linear(&format!("linear_{dtype}"), dtype, to, t);
+        let lowered =
+            lower_launch(&program, 0, &LowerOptions { wide: false, shared_memory: 163 << 10 }).unwrap();
+        for (k, v) in lowered.steps[0].iter().enumerate() {
+            let text = print_cuda(&v.kernel);
+            println!("{} {k}: {} bytes; {}", program.kernel.name, text.len(), v.kernel.comment);
+            std::fs::write(format!("/tmp/tiles_{}_{k}.cu", program.kernel.name), text).unwrap();
+        }
+    }
+}

@@ -5,8 +5,7 @@
 //! ones behind them. So neither the lanes of a product nor those of neighbouring runs meet a bank twice.
 
 use super::TilePlace;
-use super::multiply::Owned;
-use super::panel::Staged;
+use super::multiply::{Owned, ThreadPlace};
 use super::shape::{TileShape, Unit};
 use crate::dtype::DType;
 use crate::id::{ArrayId, ViewId};
@@ -61,8 +60,8 @@ impl Emitter<'_> {
         &mut self,
         parts: &Parts,
         shape: TileShape,
-        staged: &[Staged],
         place: &TilePlace,
+        thread: &ThreadPlace,
         sums: &[ArrayId],
         start: u64,
     ) {
@@ -73,18 +72,27 @@ impl Emitter<'_> {
         let slabs = self.share_slabs(parts, shape, run, start);
         let mut scope = place.scope(epilogue);
         self.compute_prologue(epilogue, false, &mut scope);
-        let owned = self.owned(parts, staged, shape);
-        for slab in 0..slabs.count {
-            self.builder.block_barrier();
-            for (view, array) in slabs.views.iter().zip(sums) {
-                match shape.unit {
-                    Unit::Tensor(_) => self.spread_matrices(shape, &slabs, slab, *view, *array),
-                    Unit::Scalar(_) => self.spread_numbers(shape, &owned, &slabs, slab, *view, *array),
+        self.repeat("slab", slabs.count, Unroll::None, |em, slab| {
+            em.builder.block_barrier();
+            for number in 0..slabs.count {
+                em.builder.open();
+                for (view, array) in slabs.views.iter().zip(sums) {
+                    match shape.unit {
+                        Unit::Tensor(_) => em.spread_matrices(shape, thread, &slabs, number, *view, *array),
+                        Unit::Scalar(_) => em.spread_numbers(shape, thread, &slabs, number, *view, *array),
+                    }
+                }
+                let then = em.builder.close();
+                if slabs.count == 1 {
+                    then.into_iter().for_each(|s| em.builder.push(s));
+                } else {
+                    let condition = slab.clone().equals(number);
+                    em.builder.push(Stmt::If { condition, then, otherwise: Vec::new() });
                 }
             }
-            self.builder.block_barrier();
-            self.walk_slab(parts, shape, &owned[0], &slabs, slab, place, &scope);
-        }
+            em.builder.block_barrier();
+            em.walk_slab(parts, shape, thread, &slabs, &slab, place, &scope);
+        });
     }
 
     fn share_slabs(&mut self, parts: &Parts, shape: TileShape, run: u32, start: u64) -> Slabs {
@@ -113,17 +121,25 @@ impl Emitter<'_> {
     }
 
     /// The sums of tensor cores to a slab.
-    fn spread_matrices(&mut self, shape: TileShape, slabs: &Slabs, slab: u32, view: ViewId, array: ArrayId) {
+    fn spread_matrices(
+        &mut self,
+        shape: TileShape,
+        thread: &ThreadPlace,
+        slabs: &Slabs,
+        slab: u32,
+        view: ViewId,
+        array: ArrayId,
+    ) {
         let [down, _] = shape.warps();
         let [_, warp_columns] = shape.of_warp();
         let along = warp_columns / 8;
-        let [warp_row, warp_column] = self.warp_place(shape);
+        let (warp_row, warp_column) = (&thread.warp_row, &thread.warp_column);
         let lane = Expr::from(Builtin::Lane);
         self.repeat("part", slabs.parts, Unroll::Full, |em, part| {
             em.repeat("along", along, Unroll::Full, |em, j| {
                 for half in 0..2u32 {
-                    let row = &part * (down * 16) + &warp_row * 16u32 + &lane / 4u32 + half * 8;
-                    let column = &warp_column * warp_columns + &j * 8u32 + (&lane & 3u32) * 2u32;
+                    let row = &part * (down * 16) + warp_row * 16u32 + &lane / 4u32 + half * 8;
+                    let column = warp_column * warp_columns + &j * 8u32 + (&lane & 3u32) * 2u32;
                     let first = ((&part + slab * slabs.parts) * along + &j) * 4u32 + half * 2;
                     em.builder.store_from(view, slabs.at(&row, &column), slots(array, first, 2), None);
                 }
@@ -135,7 +151,7 @@ impl Emitter<'_> {
     fn spread_numbers(
         &mut self,
         shape: TileShape,
-        owned: &[Owned; 2],
+        thread: &ThreadPlace,
         slabs: &Slabs,
         slab: u32,
         view: ViewId,
@@ -143,11 +159,9 @@ impl Emitter<'_> {
     ) {
         let [down, _] = shape.warps();
         let at_once = shape.rows_at_once();
-        let [warp_row, _] = self.warp_place(shape);
-        let lane_row = Expr::from(Builtin::Lane) / shape.columns_at_once();
-        let columns = &owned[1];
+        let columns = &thread.columns;
         self.repeat("part", slabs.parts, Unroll::Full, |em, part| {
-            let row = &part * (down * at_once) + &warp_row * at_once + &lane_row;
+            let row = &part * (down * at_once) + &thread.warp_row * at_once + &thread.rows.lane;
             em.repeat("along", columns.count / columns.run, Unroll::Full, |em, j| {
                 let n = &j * columns.run;
                 let first = (&part + slab * slabs.parts) * columns.count + &n;
@@ -158,7 +172,7 @@ impl Emitter<'_> {
     }
 
     /// The row of the tile that is the row `row` of a slab.
-    fn row_of_slab(&self, shape: TileShape, rows: &Owned, slabs: &Slabs, slab: u32, row: &Expr) -> Expr {
+    fn row_of_slab(&self, shape: TileShape, rows: &Owned, slabs: &Slabs, slab: &Expr, row: &Expr) -> Expr {
         let [down, _] = shape.warps();
         let [warp_rows, _] = shape.of_warp();
         let at_once = shape.rows_at_once();
@@ -180,9 +194,9 @@ impl Emitter<'_> {
         &mut self,
         parts: &Parts,
         shape: TileShape,
-        rows: &Owned,
+        thread: &ThreadPlace,
         slabs: &Slabs,
-        slab: u32,
+        slab: &Expr,
         place: &TilePlace,
         scope: &Scope,
     ) {
@@ -194,7 +208,7 @@ impl Emitter<'_> {
                 let of_row = slabs.columns / run;
                 let slab_row = em.builder.bind("slab_row", &item / of_row);
                 let tile_column = em.builder.bind("tile_column", (item % of_row) * run);
-                let tile_row = em.row_of_slab(shape, rows, slabs, slab, &slab_row);
+                let tile_row = em.row_of_slab(shape, &thread.rows, slabs, slab, &slab_row);
                 let row = &place.first_row + em.widen(tile_row);
                 let row = em.builder.bind("row", row);
                 let column = &place.first_column + em.widen(tile_column.clone());

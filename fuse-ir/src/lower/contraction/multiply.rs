@@ -2,7 +2,6 @@
 
 use super::panel::Staged;
 use super::shape::{TileShape, Unit};
-use super::staged_of;
 use crate::id::ArrayId;
 use crate::kernel_ir::build::{element, slots};
 use crate::kernel_ir::{Builtin, Expr, MmaShape, Unroll};
@@ -11,18 +10,27 @@ use crate::scalar::ScalarOp;
 use crate::schedule::contraction::Parts;
 
 /// The rows or columns that a thread has of its block's tile, where lanes multiply.
-#[derive(Clone)]
 pub(super) struct Owned {
     /// The first row or column of the warp.
     base: Expr,
     /// Which of the lanes along this side it is, a u32.
-    lane: Expr,
+    pub(super) lane: Expr,
     /// How many lanes there are along this side.
     lanes: u32,
     /// How many it has.
     pub(super) count: u32,
     /// How many of them follow one another.
     pub(super) run: u32,
+}
+
+/// Where a thread stands in the tile of its block.
+pub(super) struct ThreadPlace {
+    /// Its warp among those down and along the tile.
+    pub(super) warp_row: Expr,
+    pub(super) warp_column: Expr,
+    /// What it has of the tile, where lanes multiply.
+    pub(super) rows: Owned,
+    pub(super) columns: Owned,
 }
 
 impl Owned {
@@ -45,13 +53,15 @@ impl Emitter<'_> {
         shape: TileShape,
         slot: &Expr,
         sums: &[ArrayId],
+        thread: &ThreadPlace,
     ) {
         match shape.unit {
-            Unit::Tensor(mma) => self.multiply_matrices(parts, staged, shape, mma, slot, sums),
-            Unit::Scalar(_) => self.multiply_numbers(parts, staged, shape, slot, sums),
+            Unit::Tensor(mma) => self.multiply_matrices(parts, staged, shape, mma, slot, sums, thread),
+            Unit::Scalar(_) => self.multiply_numbers(parts, staged, shape, slot, sums, thread),
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "everything that takes part in a product")]
     fn multiply_matrices(
         &mut self,
         parts: &Parts,
@@ -60,12 +70,13 @@ impl Emitter<'_> {
         mma: MmaShape,
         slot: &Expr,
         sums: &[ArrayId],
+        thread: &ThreadPlace,
     ) {
         let [warp_rows, warp_columns] = shape.of_warp();
         let (down, along) = (warp_rows / 16, warp_columns / 8);
         let [_, _, step_depth] = mma.extents();
-        let [warp_row, warp_column] = self.warp_place(shape);
-        let (warp_row, warp_column) = (warp_row * warp_rows, warp_column * warp_columns);
+        let warp_row = &thread.warp_row * warp_rows;
+        let warp_column = &thread.warp_column * warp_columns;
         let lane = Expr::from(Builtin::Lane);
         self.repeat("k_step", shape.depth / step_depth, Unroll::Full, |em, step| {
             let mut operands: Vec<ArrayId> = Vec::new();
@@ -122,14 +133,15 @@ impl Emitter<'_> {
         shape: TileShape,
         slot: &Expr,
         sums: &[ArrayId],
+        thread: &ThreadPlace,
     ) {
         let of_chunk = staged.first().map_or(1, Staged::of_chunk);
-        let [rows, columns] = self.owned(parts, staged, shape);
-        self.repeat("k_part", shape.depth / of_chunk, Unroll::Full, |em, part| {
+        let (rows, columns) = (&thread.rows, &thread.columns);
+        self.repeat("k_part", shape.depth / of_chunk, Unroll::None, |em, part| {
             let mut operands: Vec<ArrayId> = Vec::new();
             for panel in staged {
                 let is_left = parts.panels[panel.panel].is_left;
-                let (name, own) = if is_left { ("left", &rows) } else { ("right", &columns) };
+                let (name, own) = if is_left { ("left", rows) } else { ("right", columns) };
                 let dtype = em.builder.kernel().view(panel.view).dtype;
                 let array = em.builder.array(name, dtype, own.count * of_chunk, None);
                 let from = panel.stage(slot);
@@ -181,36 +193,34 @@ impl Emitter<'_> {
         });
     }
 
-    /// The position of this thread's warp among those down and along the tile.
-    pub(super) fn warp_place(&mut self, shape: TileShape) -> [Expr; 2] {
-        let [_, along] = shape.warps();
-        let warp = Expr::from(Builtin::Warp);
-        [self.builder.bind("warp_row", &warp / along), self.builder.bind("warp_column", warp % along)]
-    }
-
-    /// The rows and columns of this thread where lanes multiply.
-    pub(super) fn owned(&mut self, parts: &Parts, staged: &[Staged], shape: TileShape) -> [Owned; 2] {
+    /// Where this thread stands in the tile of its block.
+    pub(super) fn place_thread(&mut self, parts: &Parts, staged: &[Staged], shape: TileShape) -> ThreadPlace {
         let [warp_rows, warp_columns] = shape.of_warp();
-        let [warp_row, warp_column] = self.warp_place(shape);
-        let lane = Expr::from(Builtin::Lane);
+        let [_, warps_along] = shape.warps();
+        let warp = Expr::from(Builtin::Warp);
+        let warp_row = self.builder.bind("warp_row", &warp / warps_along);
+        let warp_column = self.builder.bind("warp_column", warp % warps_along);
         let (down, along) = (shape.rows_at_once(), shape.columns_at_once());
+        let mut lanes = [Expr::from(Builtin::Lane) / along, Expr::from(Builtin::Lane) % along];
+        if !shape.is_tensor() {
+            lanes =
+                [("lane_row", &lanes[0]), ("lane_column", &lanes[1])].map(|(n, e)| self.builder.bind(n, e));
+        }
         let run = |is_left: bool| {
             let first = parts.panels.iter().position(|p| p.is_left == is_left);
-            let panel = first.and_then(|k| staged_of(staged, k));
+            let panel = first.and_then(|k| staged.iter().find(|s| s.panel == k));
             panel.map_or(1, |p| if p.along_depth { 1 } else { p.of_chunk() })
         };
-        let lane_row = self.builder.bind("lane_row", &lane / along);
-        let lane_column = self.builder.bind("lane_column", lane % along);
-        let of = |warp: Expr, size: u32, lane: Expr, lanes: u32, run: u32| Owned {
+        let [lane_row, lane_column] = lanes;
+        let of = |warp: &Expr, size: u32, lane: Expr, lanes: u32, run: u32| Owned {
             base: warp * size,
             lane,
             lanes,
             count: size / lanes,
             run,
         };
-        [
-            of(warp_row, warp_rows, lane_row, down, run(true)),
-            of(warp_column, warp_columns, lane_column, along, run(false)),
-        ]
+        let rows = of(&warp_row, warp_rows, lane_row, down, run(true));
+        let columns = of(&warp_column, warp_columns, lane_column, along, run(false));
+        ThreadPlace { warp_row, warp_column, rows, columns }
     }
 }
