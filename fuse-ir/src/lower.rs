@@ -287,7 +287,7 @@ fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -
     let of_group = |group: &ScheduledGroup| match group.kind {
         ScheduleKind::Pointwise => pointwise::structures(program, group),
         ScheduleKind::Row => rows::structures(group),
-        ScheduleKind::Contraction => contraction::structures(group),
+        ScheduleKind::Contraction => contraction::structures(group, program.kernel.fast),
         ScheduleKind::Column => rows::column_structures(group),
         ScheduleKind::Split if step == 0 => split::structures(group),
         ScheduleKind::Split => vec![Structure::Fold],

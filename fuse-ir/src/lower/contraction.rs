@@ -187,11 +187,11 @@ impl Emitter<'_> {
             requires.push(Condition::AtMost(80.into(), architecture.into()));
         }
         if shape.is_large {
-            // Half of a tile or more would be outside, or too few blocks for the device.
+            // Not where half of a tile would be outside, nor where more than a quarter of the device would have no block.
             requires.push(Condition::AtMost(u64::from(shape.rows / 2 + 1).into(), rows.clone()));
             requires.push(Condition::AtMost(u64::from(shape.columns / 2 + 1).into(), columns.clone()));
             let units = self.device_number(crate::kernel_ir::DeviceNumber::Multiprocessors);
-            requires.push(Condition::AtMost(units.into(), blocks.clone()));
+            requires.push(Condition::AtMost(Size::from(units) * 3u64, blocks.clone() * 4u64));
         }
         self.builder.kernel_mut().requires.extend(requires);
     }

@@ -117,7 +117,7 @@ impl Emitter<'_> {
             let first = parts.panels.iter().find(|p| p.is_left == panel.is_left).unwrap_or(panel);
             let natural = lies_along_depth(first, depth_axis, axes.last().copied());
             // `ldmatrix` transposes 16-bit elements only.
-            let along_depth = natural || (shape.is_tensor() && dtype.size() == 1);
+            let along_depth = natural || (shape.is_tensor() && dtype.size() != 2);
             let (lines, length) = if along_depth { (side, shape.depth) } else { (shape.depth, side) };
             let across = lies_along_depth(panel, depth_axis, axes.last().copied()) != along_depth;
             let axis = if along_depth { depth_axis } else { axes.last().copied() };

@@ -91,14 +91,14 @@ impl fmt::Display for TileShape {
     }
 }
 
-/// The structures of a contraction, the best first.
-pub(in crate::lower) fn structures(group: &ScheduledGroup) -> Vec<Structure> {
-    let tiled = cut_contraction(group).map_or(Vec::new(), |parts| shapes(&parts));
+/// The structures of a contraction, the best first. `fast` kernels may round sources of f32 to tf32.
+pub(in crate::lower) fn structures(group: &ScheduledGroup, fast: bool) -> Vec<Structure> {
+    let tiled = cut_contraction(group).map_or(Vec::new(), |parts| shapes(&parts, fast));
     // What no tile takes is summed as rows are.
     if tiled.is_empty() { rows::structures(group) } else { tiled.into_iter().map(Structure::Tiled).collect() }
 }
 
-fn shapes(parts: &Parts) -> Vec<TileShape> {
+fn shapes(parts: &Parts, fast: bool) -> Vec<TileShape> {
     let mut list = Vec::new();
     let Some(first) = parts.products.first() else { return list };
     let dtype = first.dtype.compute();
@@ -106,7 +106,7 @@ fn shapes(parts: &Parts) -> Vec<TileShape> {
     if !matches!(size, 4 | 8) || parts.products.iter().any(|p| p.dtype.compute() != dtype) {
         return list;
     }
-    let tensor = tensor_shape(parts);
+    let tensor = tensor_shape(parts, fast);
     if let Some(shape) = tensor {
         let parts_of_depth = DEPTH_BYTES / shape.operand().size() as u32;
         let unit = Unit::Tensor(shape);
@@ -147,7 +147,7 @@ fn tile(parts: &Parts, unit: Unit, depth: u32, is_large: bool) -> Option<TileSha
 }
 
 /// The shape of the tensor cores that every product takes: sources of one narrow dtype, sums in 32 bits.
-fn tensor_shape(parts: &Parts) -> Option<MmaShape> {
+fn tensor_shape(parts: &Parts, fast: bool) -> Option<MmaShape> {
     let mut dtypes = parts.panels.iter().map(|p| p.group.value(narrow_root(p)).dtype);
     let first = dtypes.next()?;
     if !dtypes.all(|d| d == first) {
@@ -158,6 +158,7 @@ fn tensor_shape(parts: &Parts) -> Option<MmaShape> {
         DType::Bf16 => MmaShape::M16N8K16Bf16,
         DType::I8 => MmaShape::M16N8K32I8,
         DType::U8 => MmaShape::M16N8K32U8,
+        DType::F32 if fast => MmaShape::M16N8K8Tf32,
         DType::F32 | DType::F64 | DType::F8E4M3 | DType::F8E5M2 => return None,
         DType::I16 | DType::I32 | DType::I64 | DType::U16 | DType::U32 | DType::U64 | DType::Bool => {
             return None;
