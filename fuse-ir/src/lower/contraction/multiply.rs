@@ -138,47 +138,53 @@ impl Emitter<'_> {
         let of_chunk = staged.first().map_or(1, Staged::of_chunk);
         let (rows, columns) = (&thread.rows, &thread.columns);
         self.repeat("k_part", shape.depth / of_chunk, Unroll::None, |em, part| {
-            let mut operands: Vec<ArrayId> = Vec::new();
+            // Of a panel along the depth a chunk is the depth of one position: all of them are held through the chunk. Of
+            // others it is some positions at one depth, and they are held for that alone.
+            let mut operands: Vec<Option<ArrayId>> = Vec::new();
             for panel in staged {
-                let is_left = parts.panels[panel.panel].is_left;
-                let (name, own) = if is_left { ("left", rows) } else { ("right", columns) };
-                let dtype = em.builder.kernel().view(panel.view).dtype;
-                let array = em.builder.array(name, dtype, own.count * of_chunk, None);
-                let from = panel.stage(slot);
-                // Either the depth of a chunk for each position, or a chunk of positions for each depth of it.
-                let (outer, inner) = match panel.along_depth {
-                    true => (own.count, 1),
-                    false => (of_chunk, own.count / of_chunk),
-                };
-                em.repeat("a", outer, Unroll::Full, |em, a| {
-                    em.repeat("b", inner, Unroll::Full, |em, b| {
-                        let (at, first) = if panel.along_depth {
-                            (panel.chunk(&own.position(&a), &part), &a * of_chunk)
-                        } else {
-                            let chunk = own.position(&(&b * of_chunk)) / of_chunk;
-                            (panel.chunk(&(&part * of_chunk + &a), &chunk), &a * own.count + &b * of_chunk)
-                        };
-                        em.builder.load_into(slots(array, first, of_chunk), panel.view, &from + at, None);
+                let held = panel.along_depth.then(|| {
+                    let (name, own) = side_of(parts, panel, thread);
+                    let dtype = em.builder.kernel().view(panel.view).dtype;
+                    let array = em.builder.array(name, dtype, own.count * of_chunk, None);
+                    let from = panel.stage(slot);
+                    em.repeat("n", own.count, Unroll::Full, |em, n| {
+                        let at = &from + panel.chunk(&own.position(&n), &part);
+                        em.builder.load_into(slots(array, &n * of_chunk, of_chunk), panel.view, at, None);
                     });
+                    array
                 });
-                operands.push(array);
+                operands.push(held);
             }
-            let operand = |panel: usize| {
-                let k = staged.iter().position(|s| s.panel == panel)?;
-                Some((operands[k], staged[k].along_depth))
-            };
             em.repeat("k", of_chunk, Unroll::Full, |em, k| {
+                let mut operands = operands.clone();
+                for (panel, held) in staged.iter().zip(&mut operands) {
+                    held.get_or_insert_with(|| {
+                        let (name, own) = side_of(parts, panel, thread);
+                        let dtype = em.builder.kernel().view(panel.view).dtype;
+                        let array = em.builder.array(name, dtype, own.count, None);
+                        let from = panel.stage(slot);
+                        em.repeat("n", own.count / of_chunk, Unroll::Full, |em, n| {
+                            let first = &n * of_chunk;
+                            let chunk = own.position(&first) / of_chunk;
+                            let at = &from + panel.chunk(&(&part * of_chunk + &k), &chunk);
+                            em.builder.load_into(slots(array, first, of_chunk), panel.view, at, None);
+                        });
+                        array
+                    });
+                }
+                // The register of the operand's element for the row or column `n`.
+                let operand = |number: usize, n: &Expr| {
+                    let at = staged.iter().position(|s| s.panel == number)?;
+                    let index = if staged[at].along_depth { n * of_chunk + &k } else { n.clone() };
+                    Some(element(operands[at]?, index))
+                };
                 em.repeat("down", rows.count, Unroll::Full, |em, i| {
                     em.repeat("along", columns.count, Unroll::Full, |em, j| {
                         for (product, array) in parts.products.iter().zip(sums) {
-                            let (Some(a), Some(b)) = (operand(product.left), operand(product.right)) else {
+                            let (Some(a), Some(b)) = (operand(product.left, &i), operand(product.right, &j))
+                            else {
                                 continue;
                             };
-                            let part = |(array, along_depth): (ArrayId, bool), n: &Expr, count: u32| {
-                                let at = if along_depth { n * of_chunk + &k } else { &k * count + n };
-                                element(array, at)
-                            };
-                            let (a, b) = (part(a, &i, rows.count), part(b, &j, columns.count));
                             let slot = &i * columns.count + &j;
                             let sum = element(*array, &slot);
                             let sum = match product.dtype.is_float() {
@@ -223,4 +229,9 @@ impl Emitter<'_> {
         let columns = of(&warp_column, warp_columns, lane_column, along, run(false));
         ThreadPlace { warp_row, warp_column, rows, columns }
     }
+}
+
+/// What a panel is called in registers, and which rows or columns of it the thread has.
+fn side_of<'t>(parts: &Parts, panel: &Staged, thread: &'t ThreadPlace) -> (&'static str, &'t Owned) {
+    if parts.panels[panel.panel].is_left { ("left", &thread.rows) } else { ("right", &thread.columns) }
 }
