@@ -1,12 +1,15 @@
 //! Contractions: the plans they fuse into (golden texts with launch counts and bytes) and their numbers, against plain
 //! f64 loops within the bound c·ε·Σ|a·b|.
 
+#[path = "support/devices.rs"]
+mod devices;
 #[path = "support/golden.rs"]
 mod golden;
 #[path = "support/numbers.rs"]
 mod numbers;
 
-use fuse::{Device, Error, Tensor, bf16, f16, fuse};
+use devices::{device, on_every_device};
+use fuse::{Error, Tensor, bf16, f16, fuse};
 use numbers::values;
 
 fuse! {
@@ -154,8 +157,9 @@ golden::plans! {
     embedded: 1,
 }
 
-fn cpu<T: fuse::Element, const R: usize>(data: &[T], shape: [usize; R]) -> Result<Tensor<T, R>, Error> {
-    Tensor::from_vec(data.to_vec(), shape, &Device::cpu())
+/// A tensor on the device that the test runs on.
+fn place<T: fuse::Element, const R: usize>(data: &[T], shape: [usize; R]) -> Result<Tensor<T, R>, Error> {
+    Tensor::from_vec(data.to_vec(), shape, &device())
 }
 
 /// A product and the sum of the magnitudes of its terms.
@@ -225,11 +229,28 @@ const SIZES: [(usize, usize, usize); 9] = [
     (64, 64, 64),
 ];
 
+on_every_device! {
+    products_of_all_sizes,
+    empty_axes_give_nothing_or_zeros,
+    epilogues_read_rows_columns_and_scalars,
+    parts_of_a_product_meet_in_the_epilogue,
+    queries_keys_and_values,
+    batches_and_transposed_results,
+    strided_and_transposed_operands,
+    half_precision_accumulates_in_f32,
+    integers_are_exact_and_wrap,
+    prologues_are_computed_in_panels,
+    doubles_grams_and_vectors,
+    split_axes_layers_and_gathers,
+    the_same_bits_on_each_device,
+    special_values_pass_through,
+}
+
 #[test]
 fn products_of_all_sizes() -> Result<(), Error> {
     for (m, k, n) in SIZES {
         let (x, w) = (values(m * k, 1), values(k * n, 2));
-        let got = matmul(&cpu(&x, [m, k])?, &cpu(&w, [k, n])?)?.to_vec()?;
+        let got = matmul(&place(&x, [m, k])?, &place(&w, [k, n])?)?.to_vec()?;
         for i in 0..m {
             for j in 0..n {
                 let sum = dot(k, |q| x[i * k + q].into(), |q| w[q * n + j].into());
@@ -242,25 +263,30 @@ fn products_of_all_sizes() -> Result<(), Error> {
 
 #[test]
 fn empty_axes_give_nothing_or_zeros() -> Result<(), Error> {
-    let y = matmul(&cpu::<f32, 2>(&[], [3, 0])?, &cpu::<f32, 2>(&[], [0, 4])?)?;
+    let y = matmul(&place::<f32, 2>(&[], [3, 0])?, &place::<f32, 2>(&[], [0, 4])?)?;
     assert_eq!((y.shape(), y.to_vec()?), ([3, 4], vec![0.0; 12]));
-    let y = matmul(&cpu::<f32, 2>(&[], [0, 5])?, &cpu(&[1.0; 20], [5, 4])?)?;
+    let y = matmul(&place::<f32, 2>(&[], [0, 5])?, &place(&[1.0; 20], [5, 4])?)?;
     assert_eq!(y.shape(), [0, 4]);
     let y = linear_gelu(
-        &cpu::<f32, 2>(&[], [2, 0])?,
-        &cpu::<f32, 2>(&[], [0, 3])?,
-        &cpu(&[1.0, -2.0, 0.0], [3])?,
+        &place::<f32, 2>(&[], [2, 0])?,
+        &place::<f32, 2>(&[], [0, 3])?,
+        &place(&[1.0, -2.0, 0.0], [3])?,
     )?
     .to_vec()?;
     for (j, x) in [1.0, -2.0, 0.0].into_iter().enumerate() {
         assert!((f64::from(y[j]) - gelu(x)).abs() < 1e-6 && y[j] == y[3 + j], "{y:?}");
     }
     assert_eq!(
-        dequantised(&cpu::<i8, 2>(&[], [2, 0])?, &cpu(&[1.0; 2], [2])?, &cpu::<bf16, 2>(&[], [0, 3])?, 2.0)?
-            .to_vec()?,
+        dequantised(
+            &place::<i8, 2>(&[], [2, 0])?,
+            &place(&[1.0; 2], [2])?,
+            &place::<bf16, 2>(&[], [0, 3])?,
+            2.0
+        )?
+        .to_vec()?,
         [0; 6]
     );
-    assert_eq!(matvec(&cpu::<f32, 2>(&[], [3, 0])?, &cpu::<f32, 1>(&[], [0])?)?.to_vec()?, [0.0; 3]);
+    assert_eq!(matvec(&place::<f32, 2>(&[], [3, 0])?, &place::<f32, 1>(&[], [0])?)?.to_vec()?, [0.0; 3]);
     Ok(())
 }
 
@@ -268,19 +294,20 @@ fn empty_axes_give_nothing_or_zeros() -> Result<(), Error> {
 fn epilogues_read_rows_columns_and_scalars() -> Result<(), Error> {
     for (m, k, n) in SIZES {
         let (x, w, b, s) = (values(m * k, 1), values(k * n, 2), values(n, 3), values(m, 4));
-        let (xt, wt) = (cpu(&x, [m, k])?, cpu(&w, [k, n])?);
+        let (xt, wt) = (place(&x, [m, k])?, place(&w, [k, n])?);
         let sum = |i: usize, j: usize| dot(k, |q| x[i * k + q].into(), |q| w[q * n + j].into());
         let shift = |s: Sum, by: f32| Sum {
             value: s.value + f64::from(by),
             magnitude: s.magnitude + f64::from(by.abs()),
         };
 
-        let got = linear_gelu(&xt, &wt, &cpu(&b, [n])?)?.to_vec()?;
+        let got = linear_gelu(&xt, &wt, &place(&b, [n])?)?.to_vec()?;
         let var: Vec<f32> = values(n, 5).iter().map(|x| x * x + 0.5).collect();
-        let (b_t, s_t) = (cpu(&b, [n])?, cpu(&s, [m])?);
-        let normed = linear_norm_relu(&xt, &wt, &b_t, &cpu(&var, [n])?, &b_t, &b_t, &s_t, 1e-5)?.to_vec()?;
+        let (b_t, s_t) = (place(&b, [n])?, place(&s, [m])?);
+        let normed =
+            linear_norm_relu(&xt, &wt, &b_t, &place(&var, [n])?, &b_t, &b_t, &s_t, 1e-5)?.to_vec()?;
         let r = values(m * n, 6);
-        let dropped = linear_gelu_dropout_residual(&xt, &wt, &cpu(&r, [m, n])?, 0.0, 7)?.to_vec()?;
+        let dropped = linear_gelu_dropout_residual(&xt, &wt, &place(&r, [m, n])?, 0.0, 7)?.to_vec()?;
         let (by_row, by_column) = both_vectors(&xt, &wt, &s_t, &b_t)?;
         let (by_row, by_column) = (by_row.to_vec()?, by_column.to_vec()?);
         for (at, got) in got.into_iter().enumerate() {
@@ -305,14 +332,14 @@ fn epilogues_read_rows_columns_and_scalars() -> Result<(), Error> {
 fn parts_of_a_product_meet_in_the_epilogue() -> Result<(), Error> {
     for (m, k, n) in SIZES {
         let (x, w) = (values(m * k, 1), values(k * 2 * n, 2));
-        let got = gated(&cpu(&x, [m, k])?, &cpu(&w, [k, 2 * n])?)?.to_vec()?;
+        let got = gated(&place(&x, [m, k])?, &place(&w, [k, 2 * n])?)?.to_vec()?;
         let part = |i: usize, j: usize, p: usize| {
             dot(k, |q| x[i * k + q].into(), |q| w[q * 2 * n + p * n + j].into())
         };
         let take =
             |p: usize| -> Vec<f32> { (0..k * n).map(|at| w[at / n * 2 * n + p * n + at % n]).collect() };
-        let two =
-            gated_by_two(&cpu(&x, [m, k])?, &cpu(&take(0), [k, n])?, &cpu(&take(1), [k, n])?)?.to_vec()?;
+        let two = gated_by_two(&place(&x, [m, k])?, &place(&take(0), [k, n])?, &place(&take(1), [k, n])?)?
+            .to_vec()?;
         for i in 0..m {
             for j in 0..n {
                 let (gate, up) = (part(i, j, 0), part(i, j, 1));
@@ -334,7 +361,7 @@ fn queries_keys_and_values() -> Result<(), Error> {
     for (s, e, h, d) in [(1, 1, 1, 1), (5, 7, 3, 4), (70, 40, 2, 33)] {
         let f = 3 * h * d;
         let (x, w) = (values(s * e, 1), values(e * f, 2));
-        let (q, k, v) = qkv(&cpu(&x, [s, e])?, &cpu(&w, [e, f])?, h)?;
+        let (q, k, v) = qkv(&place(&x, [s, e])?, &place(&w, [e, f])?, h)?;
         for (part, got) in [q, k, v].into_iter().enumerate() {
             assert_eq!(got.shape(), [h, s, d]);
             for (at, got) in got.to_vec()?.into_iter().enumerate() {
@@ -352,7 +379,7 @@ fn queries_keys_and_values() -> Result<(), Error> {
 fn batches_and_transposed_results() -> Result<(), Error> {
     for (b, m, k, n) in [(1, 1, 1, 1), (3, 5, 7, 4), (2, 130, 33, 70)] {
         let (x, y) = (values(b * m * k, 1), values(b * n * k, 2));
-        let got = batched(&cpu(&x, [b, m, k])?, &cpu(&y, [b, n, k])?, 0.5)?;
+        let got = batched(&place(&x, [b, m, k])?, &place(&y, [b, n, k])?, 0.5)?;
         assert_eq!(got.shape(), [n, b, m]);
         for (at, got) in got.to_vec()?.into_iter().enumerate() {
             let (j, c, i) = (at / (b * m), at / m % b, at % m);
@@ -392,8 +419,8 @@ fn strided_and_transposed_operands() -> Result<(), Error> {
     let (m, k, n) = (37, 29, 70);
     let (x, w) = (values(k * m, 1), values(n * k * 2, 2));
     // `x` transposed, every other column of `w` transposed.
-    let xt = cpu(&x, [k, m])?.transpose(0, 1)?;
-    let wt = cpu(&w, [n, 2 * k])?.slice((0..n, 0..k))?.transpose(0, 1)?;
+    let xt = place(&x, [k, m])?.transpose(0, 1)?;
+    let wt = place(&w, [n, 2 * k])?.slice((0..n, 0..k))?.transpose(0, 1)?;
     let got = matmul(&xt, &wt)?.to_vec()?;
     for i in 0..m {
         for j in 0..n {
@@ -402,7 +429,7 @@ fn strided_and_transposed_operands() -> Result<(), Error> {
         }
     }
     // A row that repeats: stride 0.
-    let row = cpu(&x[..k], [1, k])?.broadcast_to([m, k])?;
+    let row = place(&x[..k], [1, k])?.broadcast_to([m, k])?;
     let got = matmul(&row, &wt)?.to_vec()?;
     for i in 0..m {
         for j in 0..n {
@@ -418,7 +445,7 @@ fn half_precision_accumulates_in_f32() -> Result<(), Error> {
     let (m, k, n) = (33, 2500, 40);
     let half = |v: Vec<f32>| -> Vec<f16> { v.into_iter().map(f16::from_f32).collect() };
     let (x, w, b) = (half(values(m * k, 1)), half(values(k * n, 2)), half(values(n, 3)));
-    let got = linear_gelu_half(&cpu(&x, [m, k])?, &cpu(&w, [k, n])?, &cpu(&b, [n])?)?.to_vec()?;
+    let got = linear_gelu_half(&place(&x, [m, k])?, &place(&w, [k, n])?, &place(&b, [n])?)?.to_vec()?;
     for i in 0..m {
         for j in 0..n {
             let mut sum = dot(k, |q| x[i * k + q].to_f64(), |q| w[q * n + j].to_f64());
@@ -443,9 +470,9 @@ fn integers_are_exact_and_wrap() -> Result<(), Error> {
             (0u32..).map(|i| (i.wrapping_mul(seed * 7919 + 13) >> 3) as i8).take(m.max(n) * k).collect()
         };
         let (x, w) = (byte(3)[..m * k].to_vec(), byte(5)[..k * n].to_vec());
-        let got = quantised(&cpu(&x, [m, k])?, &cpu(&w, [k, n])?)?.to_vec()?;
+        let got = quantised(&place(&x, [m, k])?, &place(&w, [k, n])?)?.to_vec()?;
         let wide = |v: &[i8]| -> Vec<i32> { v.iter().map(|&x| i32::from(x) * 16_000_000).collect() };
-        let wrapped = integers(&cpu(&wide(&x), [m, k])?, &cpu(&wide(&w), [k, n])?)?.to_vec()?;
+        let wrapped = integers(&place(&wide(&x), [m, k])?, &place(&wide(&w), [k, n])?)?.to_vec()?;
         for i in 0..m {
             for j in 0..n {
                 let want: i32 = (0..k).map(|q| i32::from(x[i * k + q]) * i32::from(w[q * n + j])).sum();
@@ -463,7 +490,7 @@ fn prologues_are_computed_in_panels() -> Result<(), Error> {
     for (m, k, n) in SIZES {
         let q: Vec<i8> = (0..m * k).map(|i| (i * 37 % 251) as u8 as i8).collect();
         let (s, w) = (values(m, 1), values(k * n, 2).into_iter().map(bf16::from_f32).collect::<Vec<_>>());
-        let got = dequantised(&cpu(&q, [m, k])?, &cpu(&s, [m])?, &cpu(&w, [k, n])?, 0.01)?.to_vec()?;
+        let got = dequantised(&place(&q, [m, k])?, &place(&s, [m])?, &place(&w, [k, n])?, 0.01)?.to_vec()?;
         for (i, &scale) in s.iter().enumerate() {
             for j in 0..n {
                 let sum = dot(k, |c| f64::from(q[i * k + c]) * f64::from(scale), |c| w[c * n + j].to_f64());
@@ -484,7 +511,7 @@ fn doubles_grams_and_vectors() -> Result<(), Error> {
     for (m, k, n) in SIZES {
         let wide = |v: Vec<f32>| -> Vec<f64> { v.into_iter().map(|x| f64::from(x) / 3.0).collect() };
         let (x, w) = (wide(values(m * k, 1)), wide(values(k * n, 2)));
-        let got = doubles(&cpu(&x, [m, k])?, &cpu(&w, [n, k])?)?.to_vec()?;
+        let got = doubles(&place(&x, [m, k])?, &place(&w, [n, k])?)?.to_vec()?;
         for i in 0..m {
             for j in 0..n {
                 let sum = dot(k, |q| x[i * k + q], |q| w[j * k + q]);
@@ -495,7 +522,7 @@ fn doubles_grams_and_vectors() -> Result<(), Error> {
             }
         }
         let x = values(m * k, 3);
-        let got = gram(&cpu(&x, [m, k])?)?.to_vec()?;
+        let got = gram(&place(&x, [m, k])?)?.to_vec()?;
         for i in 0..k {
             for j in 0..k {
                 let sum = dot(m, |q| x[q * k + i].into(), |q| x[q * k + j].into());
@@ -503,7 +530,7 @@ fn doubles_grams_and_vectors() -> Result<(), Error> {
             }
         }
         let v = values(k, 4);
-        let got = matvec(&cpu(&x, [m, k])?, &cpu(&v, [k])?)?.to_vec()?;
+        let got = matvec(&place(&x, [m, k])?, &place(&v, [k])?)?.to_vec()?;
         for i in 0..m {
             let sum = dot(k, |q| x[i * k + q].into(), |q| v[q].into());
             check(&format!("vector {m}x{k} at {i}"), got[i].into(), sum, |x| 2.0 * x, 2.0);
@@ -516,14 +543,14 @@ fn doubles_grams_and_vectors() -> Result<(), Error> {
 fn split_axes_layers_and_gathers() -> Result<(), Error> {
     let (s, h, d, e) = (17, 3, 5, 40);
     let (x, w) = (values(s * h * d, 1), values(h * d * e, 2));
-    let got = projected(&cpu(&x, [s, h * d])?, &cpu(&w, [h, d, e])?)?.to_vec()?;
+    let got = projected(&place(&x, [s, h * d])?, &place(&w, [h, d, e])?)?.to_vec()?;
     for (at, got) in got.into_iter().enumerate() {
         let sum = dot(h * d, |q| x[at / e * h * d + q].into(), |q| w[q * e + at % e].into());
         check(&format!("projected at {at}"), got.into(), sum, |x| x, 1.0);
     }
     let (m, k, n, p) = (20, 30, 50, 10);
     let (x, w, v) = (values(m * k, 1), values(k * n, 2), values(n * p, 3));
-    let got = mlp(&cpu(&x, [m, k])?, &cpu(&w, [k, n])?, &cpu(&v, [n, p])?)?.to_vec()?;
+    let got = mlp(&place(&x, [m, k])?, &place(&w, [k, n])?, &place(&v, [n, p])?)?.to_vec()?;
     for i in 0..m {
         let hidden: Vec<Sum> =
             (0..n).map(|j| dot(k, |q| x[i * k + q].into(), |q| w[q * n + j].into())).collect();
@@ -546,13 +573,15 @@ fn split_axes_layers_and_gathers() -> Result<(), Error> {
     let (v, e, k) = (11, 8, 33);
     let (table, w) = (values(v * e, 1), values(e * k, 2));
     let ids: Vec<i64> = vec![10, 0, 3, 3, 7];
-    let got = embedded(&cpu(&table, [v, e])?, &cpu(&ids, [5])?, &cpu(&w, [e, k])?)?.to_vec()?;
+    let got = embedded(&place(&table, [v, e])?, &place(&ids, [5])?, &place(&w, [e, k])?)?.to_vec()?;
     for (at, got) in got.into_iter().enumerate() {
         let row = ids[at / k] as usize;
         let sum = dot(e, |q| table[row * e + q].into(), |q| w[q * k + at % k].into());
         check(&format!("embedded at {at}"), got.into(), sum, |x| x, 1.0);
     }
-    let error = embedded(&cpu(&table, [v, e])?, &cpu(&[0, 11], [2])?, &cpu(&w, [e, k])?)
+    // On a GPU a fault shows when its results are asked for.
+    let error = embedded(&place(&table, [v, e])?, &place(&[0, 11], [2])?, &place(&w, [e, k])?)
+        .and_then(|y| y.to_vec())
         .expect_err("11 is out of range");
     assert!(error.to_string().contains("11"), "{error}");
     Ok(())
@@ -562,7 +591,7 @@ fn split_axes_layers_and_gathers() -> Result<(), Error> {
 fn the_same_bits_every_time() -> Result<(), Error> {
     let (m, k, n) = (300, 1500, 600);
     let (x, w, b) =
-        (cpu(&values(m * k, 1), [m, k])?, cpu(&values(k * n, 2), [k, n])?, cpu(&values(n, 3), [n])?);
+        (place(&values(m * k, 1), [m, k])?, place(&values(k * n, 2), [k, n])?, place(&values(n, 3), [n])?);
     let first = linear_gelu(&x, &w, &b)?.to_vec()?;
     for _ in 0..5 {
         assert_eq!(linear_gelu(&x, &w, &b)?.to_vec()?, first);
@@ -571,9 +600,18 @@ fn the_same_bits_every_time() -> Result<(), Error> {
 }
 
 #[test]
+fn the_same_bits_on_each_device() -> Result<(), Error> {
+    let (m, k, n) = (70, 300, 136);
+    let (x, w, b) =
+        (place(&values(m * k, 1), [m, k])?, place(&values(k * n, 2), [k, n])?, place(&values(n, 3), [n])?);
+    assert_eq!(linear_gelu(&x, &w, &b)?.to_vec()?, linear_gelu(&x, &w, &b)?.to_vec()?);
+    Ok(())
+}
+
+#[test]
 fn special_values_pass_through() -> Result<(), Error> {
-    let x = cpu(&[1.0, f32::NAN, f32::INFINITY, 1.0, 0.0, 1.0], [3, 2])?;
-    let got = matmul(&x, &cpu(&[1.0, 2.0, 3.0, 0.0], [2, 2])?)?.to_vec()?;
+    let x = place(&[1.0, f32::NAN, f32::INFINITY, 1.0, 0.0, 1.0], [3, 2])?;
+    let got = matmul(&x, &place(&[1.0, 2.0, 3.0, 0.0], [2, 2])?)?.to_vec()?;
     assert!(got[0].is_nan() && got[1].is_nan());
     assert_eq!(got[2..4], [f32::INFINITY, f32::INFINITY]);
     assert_eq!(got[4..], [3.0, 0.0]);
@@ -583,7 +621,7 @@ fn special_values_pass_through() -> Result<(), Error> {
 /// One product of a zero and a negative number is -0.0, their sum from zero on is 0.0: no order promises which.
 #[test]
 fn verification_takes_zeros_of_either_sign() -> Result<(), Error> {
-    let (x, w) = (cpu(&[0.0], [1, 1])?, cpu(&[-1.0], [1, 1])?);
+    let (x, w) = (place(&[0.0], [1, 1])?, place(&[-1.0], [1, 1])?);
     assert_eq!(matmul(&x, &w)?.to_vec()?, [0.0]);
     let small = matmul::verify().sizes(&[("M", 1), ("K", 1), ("N", 1)]);
     (1..200).fold(small, |verify, seed| verify.seed(seed)).run()?;

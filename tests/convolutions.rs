@@ -1,11 +1,14 @@
 //! Windows: convolutions and pools, their plans (golden texts) and their numbers against plain f64 loops.
 
+#[path = "support/devices.rs"]
+mod devices;
 #[path = "support/golden.rs"]
 mod golden;
 #[path = "support/numbers.rs"]
 mod numbers;
 
-use fuse::{Device, Error, Tensor, fuse};
+use devices::{device, on_every_device};
+use fuse::{Error, Tensor, fuse};
 use numbers::values;
 
 fuse! {
@@ -82,8 +85,9 @@ golden::plans! {
     pools: 1,
 }
 
-fn cpu<const R: usize>(data: &[f32], shape: [usize; R]) -> Result<Tensor<f32, R>, Error> {
-    Tensor::from_vec(data.to_vec(), shape, &Device::cpu())
+/// A tensor on the device that the test runs on.
+fn place<const R: usize>(data: &[f32], shape: [usize; R]) -> Result<Tensor<f32, R>, Error> {
+    Tensor::from_vec(data.to_vec(), shape, &device())
 }
 
 /// How one axis is walked.
@@ -137,6 +141,14 @@ fn check(what: &str, got: f32, want: f64, magnitude: f64) {
     assert!((f64::from(got) - want).abs() <= bound, "{what}: {got} instead of {want}, {bound:e} allowed");
 }
 
+on_every_device! {
+    convolution_norm_and_activation,
+    strides_dilations_and_channels_last,
+    groups_and_single_channels,
+    one_and_three_axes,
+    pools_of_windows,
+}
+
 #[test]
 fn convolution_norm_and_activation() -> Result<(), Error> {
     for (b, c, side, k, r) in [(1, 1, 3, 1, 3), (2, 3, 7, 5, 3), (1, 4, 30, 70, 1), (2, 9, 12, 33, 3)] {
@@ -144,10 +156,10 @@ fn convolution_norm_and_activation() -> Result<(), Error> {
         let (x, f) = (values(b * c * side * (side + 1), 1), values(k * c * r * r, 2));
         let (mean, g, bias) = (values(k, 3), values(k, 4), values(k, 5));
         let var: Vec<f32> = values(k, 6).iter().map(|v| v * v + 0.5).collect();
-        let per = |data: &[f32]| cpu(data, [k]);
+        let per = |data: &[f32]| place(data, [k]);
         let got = conv_norm_relu(
-            &cpu(&x, [b, c, side, side + 1])?,
-            &cpu(&f, [k, c, r, r])?,
+            &place(&x, [b, c, side, side + 1])?,
+            &place(&f, [k, c, r, r])?,
             &per(&mean)?,
             &per(&var)?,
             &per(&g)?,
@@ -179,7 +191,7 @@ fn strides_dilations_and_channels_last() -> Result<(), Error> {
     let (b, c, k, r, s) = (2, 3, 20, 3, 2);
     let (h, w) = (Axis::new(9, r, 2, 1, 1), Axis::new(11, s, 1, 2, 2));
     let (x, f) = (values(b * 9 * 11 * c, 1), values(r * s * c * k, 2));
-    let got = conv_channels_last(&cpu(&x, [b, 9, 11, c])?, &cpu(&f, [r, s, c, k])?)?;
+    let got = conv_channels_last(&place(&x, [b, 9, 11, c])?, &place(&f, [r, s, c, k])?)?;
     assert_eq!(got.shape(), [b, h.places(), w.places(), k]);
     for (at, got) in got.to_vec()?.into_iter().enumerate() {
         let (o, rest) = (at % k, at / k);
@@ -199,21 +211,22 @@ fn groups_and_single_channels() -> Result<(), Error> {
     let (c, k) = (groups * cg, groups * kg);
     let axis = Axis::new(side, r, 1, 1, 1);
     let (x, f) = (values(b * c * side * side, 1), values(k * cg * r * r, 2));
-    let got = conv_grouped(&cpu(&x, [b, c, side, side])?, &cpu(&f, [k, cg, r, r])?)?.to_vec()?;
+    let got = conv_grouped(&place(&x, [b, c, side, side])?, &place(&f, [k, cg, r, r])?)?.to_vec()?;
     let depthwise =
-        conv_depthwise(&cpu(&x, [b, c, side, side])?, &cpu(&f[..c * r * r], [c, r, r])?)?.to_vec()?;
-    let place = |at: usize| (at / side % side, at % side);
+        conv_depthwise(&place(&x, [b, c, side, side])?, &place(&f[..c * r * r], [c, r, r])?)?.to_vec()?;
+    let window = |at: usize| (at / side % side, at % side);
     for (at, got) in got.into_iter().enumerate() {
         let (o, n) = (at / (side * side) % k, at / (side * side) / k);
         let read = |ch: usize, y: usize, z: usize| x[((n * c + o / kg * cg + ch) * side + y) * side + z];
         let (want, magnitude) =
-            convolve((axis, axis), place(at), cg, read, |ch, i, j| f[((o * cg + ch) * r + i) * r + j]);
+            convolve((axis, axis), window(at), cg, read, |ch, i, j| f[((o * cg + ch) * r + i) * r + j]);
         check(&format!("grouped at {at}"), got, want, magnitude);
     }
     for (at, got) in depthwise.into_iter().enumerate() {
         let ch = at / (side * side) % c;
         let read = |_: usize, y: usize, z: usize| x[(at / (side * side) * side + y) * side + z];
-        let (want, magnitude) = convolve((axis, axis), place(at), 1, read, |_, i, j| f[(ch * r + i) * r + j]);
+        let (want, magnitude) =
+            convolve((axis, axis), window(at), 1, read, |_, i, j| f[(ch * r + i) * r + j]);
         check(&format!("depthwise at {at}"), got, want, magnitude);
     }
     Ok(())
@@ -224,7 +237,7 @@ fn one_and_three_axes() -> Result<(), Error> {
     let (c, length, k, r) = (4, 50, 6, 5);
     let axis = Axis::new(length, r, 3, 0, 1);
     let (x, f, b) = (values(c * length, 1), values(k * c * r, 2), values(k, 3));
-    let got = conv_line(&cpu(&x, [c, length])?, &cpu(&f, [k, c, r])?, &cpu(&b, [k])?)?;
+    let got = conv_line(&place(&x, [c, length])?, &place(&f, [k, c, r])?, &place(&b, [k])?)?;
     assert_eq!(got.shape(), [k, axis.places()]);
     let one = Axis::new(1, 1, 1, 0, 1);
     for (at, got) in got.to_vec()?.into_iter().enumerate() {
@@ -240,7 +253,7 @@ fn one_and_three_axes() -> Result<(), Error> {
     }
     let (d, h, w, k) = (4, 5, 6, 3);
     let (x, f) = (values(d * h * w, 4), values(k * 2 * 3 * 2, 5));
-    let got = conv_space(&cpu(&x, [d, h, w])?, &cpu(&f, [k, 2, 3, 2])?)?;
+    let got = conv_space(&place(&x, [d, h, w])?, &place(&f, [k, 2, 3, 2])?)?;
     assert_eq!(got.shape(), [k, 3, 5, 5]);
     let (h_axis, w_axis) = (Axis::new(h, 3, 1, 1, 1), Axis::new(w, 2, 1, 0, 1));
     for (at, got) in got.to_vec()?.into_iter().enumerate() {
@@ -258,7 +271,7 @@ fn pools_of_windows() -> Result<(), Error> {
     let (b, c, h, w) = (2, 3, 9, 10);
     let (rows, columns) = (Axis::new(h, 3, 2, 1, 1), Axis::new(w, 2, 2, 1, 1));
     let x = values(b * c * h * w, 1);
-    let (max, mean) = pools(&cpu(&x, [b, c, h, w])?)?;
+    let (max, mean) = pools(&place(&x, [b, c, h, w])?)?;
     assert_eq!(max.shape(), [b, c, rows.places(), columns.places()]);
     for (at, (max, mean)) in max.to_vec()?.into_iter().zip(mean.to_vec()?).enumerate() {
         let (q, p, n) = (
@@ -273,9 +286,9 @@ fn pools_of_windows() -> Result<(), Error> {
         let sum: f64 = taps.iter().flatten().map(|&x| f64::from(x)).sum();
         check(&format!("mean at {at}"), mean, sum / 6.0, 4.0);
     }
-    let got = pool_with_fill(&cpu(&[1.0, 2.0, 3.0], [3])?, 2, 2.5)?;
+    let got = pool_with_fill(&place(&[1.0, 2.0, 3.0], [3])?, 2, 2.5)?;
     assert_eq!(got.to_vec()?, [2.5, 2.5, 3.0, 3.0, 3.0]);
-    let got = pool_with_fill(&cpu(&[1.0, 2.0, 3.0], [3])?, 0, 2.5)?;
+    let got = pool_with_fill(&place(&[1.0, 2.0, 3.0], [3])?, 0, 2.5)?;
     assert_eq!(got.to_vec()?, [3.0]);
     Ok(())
 }

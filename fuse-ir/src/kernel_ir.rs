@@ -187,6 +187,50 @@ pub enum Origin {
     },
     /// A scalar that the user passes, widened to its compute dtype.
     Scalar(ParamId),
+    /// A number of the device, by which variants are chosen.
+    Device(DeviceNumber),
+}
+
+/// A number by which the variants of a kernel are chosen for a device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum DeviceNumber {
+    /// The compute capability: 90 for `sm_90`.
+    Architecture,
+    /// Streaming multiprocessors.
+    Multiprocessors,
+}
+
+impl DeviceNumber {
+    /// A name for a parameter.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceNumber::Architecture => "architecture",
+            DeviceNumber::Multiprocessors => "multiprocessors",
+        }
+    }
+}
+
+/// What a launcher knows of its device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceNumbers {
+    /// [`DeviceNumber::Architecture`].
+    pub architecture: u32,
+    /// [`DeviceNumber::Multiprocessors`].
+    pub multiprocessors: u32,
+}
+
+impl DeviceNumbers {
+    /// What the simulator passes for its device: `sm_80`, with so few multiprocessors that small launches fill them and
+    /// take the variants that large ones take on a GPU.
+    pub const SIMULATED: DeviceNumbers = DeviceNumbers { architecture: 80, multiprocessors: 2 };
+
+    /// The number that is asked for.
+    pub fn get(self, number: DeviceNumber) -> u32 {
+        match number {
+            DeviceNumber::Architecture => self.architecture,
+            DeviceNumber::Multiprocessors => self.multiprocessors,
+        }
+    }
 }
 
 /// A truth about the arguments that the launcher tests and the text is compiled for, a `-D` define of one text.

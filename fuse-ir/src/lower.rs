@@ -14,7 +14,8 @@
 //! - rows: a *team* of threads owns an outer position. The 64 accumulators of a chunk are spread over the team; chunks
 //!   are spread over the teams of a block. Short rows: several teams in a warp. Otherwise: a block for each row;
 //! - columns: the lanes of a warp own 32 neighbouring outer positions, the warps share the accumulators of each;
-//! - split: a team for each chunk, partial results in scratch memory, folded by the second kernel.
+//! - split: a team for each chunk, partial results in scratch memory, folded by the second kernel;
+//! - contractions: a block owns a tile of rows and columns, whose sources come through shared memory.
 //!
 //! What several sweeps need is kept in shared memory by the thread that will read it again. What cannot be lowered is an
 //! error that says what, never a kernel that is wrong.
@@ -38,6 +39,8 @@ mod combine;
 mod sweep;
 
 mod rows;
+
+mod contraction;
 
 mod split;
 
@@ -196,11 +199,14 @@ pub(crate) enum Structure {
     },
     /// The fold of its partial results.
     Fold,
+    /// A contraction in tiles of both sources.
+    Tiled(contraction::TileShape),
 }
 
 impl fmt::Display for Structure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, vectors, keep) = match *self {
+            Structure::Tiled(shape) => return shape.fmt(f),
             Structure::Flat => ("one dense run", true, false),
             Structure::Tiles => ("tiles, what lies across the grain through shared memory", false, false),
             Structure::Runs => ("runs along the last axis", true, false),
@@ -280,8 +286,8 @@ fn list_steps(parts: &[ScheduledGroup]) -> Vec<(Vec<&ScheduledGroup>, u32)> {
 fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -> Vec<Vec<Structure>> {
     let of_group = |group: &ScheduledGroup| match group.kind {
         ScheduleKind::Pointwise => pointwise::structures(program, group),
-        // Without a kernel of its own yet: each position sums its products as a row does.
-        ScheduleKind::Row | ScheduleKind::Contraction => rows::structures(group),
+        ScheduleKind::Row => rows::structures(group),
+        ScheduleKind::Contraction => contraction::structures(group, program.kernel.fast),
         ScheduleKind::Column => rows::column_structures(group),
         ScheduleKind::Split if step == 0 => split::structures(group),
         ScheduleKind::Split => vec![Structure::Fold],

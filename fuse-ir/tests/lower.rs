@@ -1,5 +1,6 @@
 //! Lowering: plans as kernels, run on the simulator against the reference.
 
 mod lower {
+    mod contractions;
     mod golden;
 }

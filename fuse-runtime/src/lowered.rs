@@ -9,7 +9,7 @@ use fuse_ir::dtype::Value;
 use fuse_ir::graph;
 use fuse_ir::id::{AxisId, NodeId, ParamId};
 use fuse_ir::index_map::{Extent, IndexEnv};
-use fuse_ir::kernel_ir::{LaunchArg, Origin, Param, ParamKind};
+use fuse_ir::kernel_ir::{DeviceNumbers, LaunchArg, Origin, Param, ParamKind};
 use fuse_ir::lower::{LowerOptions, LoweredLaunch, fits_narrow, lower_launch};
 use fuse_ir::program::Program;
 use fuse_ir::schedule::BufferRef;
@@ -150,7 +150,13 @@ impl<'a> BoundCall<'a> {
 
     /// What is passed for a parameter of a lowered kernel. `scratch` gives the address of each scratch buffer of the launch,
     /// `faults` is where its faults are noted. `None` if the parameter asks for what there is not.
-    pub(crate) fn argument(&self, param: &Param, scratch: &[u64], faults: u64) -> Option<LaunchArg> {
+    pub(crate) fn argument(
+        &self,
+        param: &Param,
+        scratch: &[u64],
+        faults: u64,
+        device: DeviceNumbers,
+    ) -> Option<LaunchArg> {
         let number = |n: i64| match param.kind {
             ParamKind::Scalar { dtype, .. } => Value::from_i128(dtype, n.into()).map(LaunchArg::Scalar),
             ParamKind::Pointer { .. } => None,
@@ -171,6 +177,7 @@ impl<'a> BoundCall<'a> {
                     graph::ParamKind::Tensor { .. } => None,
                 }
             }
+            Origin::Device(which) => number(device.get(*which).into()),
             Origin::Given => None,
         }
     }

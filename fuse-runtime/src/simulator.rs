@@ -13,7 +13,7 @@ use crate::error::{Error, Finding};
 use crate::lowered::{BoundCall, Place};
 use fuse_ir::graph::{OutputTarget, ParamKind};
 use fuse_ir::id::GroupId;
-use fuse_ir::kernel_ir::LaunchArg;
+use fuse_ir::kernel_ir::{DeviceNumbers, LaunchArg};
 use fuse_ir::lower::{FaultKind, FaultSite, LoweredKernel};
 use fuse_ir::schedule::BufferRef;
 use fuse_ir::simulate::{Argument, GlobalMemory, SimulateOptions, simulate_kernel};
@@ -103,8 +103,8 @@ fn run_kernel(
     let finding = |kernel: &str, what: String| Error::Simulator(Box::new(Finding::new(call, kernel, what)));
     let name = |variant: &LoweredKernel| variant.kernel.name.clone();
     for variant in variants {
-        let args: Option<Vec<LaunchArg>> =
-            variant.kernel.params.iter().map(|p| call.argument(p, scratch, words_address)).collect();
+        let argument = |p| call.argument(p, scratch, words_address, DeviceNumbers::SIMULATED);
+        let args: Option<Vec<LaunchArg>> = variant.kernel.params.iter().map(argument).collect();
         let Some(args) = args else {
             return Err(finding(&name(variant), "it has a parameter that a call cannot give".to_owned()));
         };

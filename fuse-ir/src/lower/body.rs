@@ -132,6 +132,7 @@ impl<'a> Emitter<'a> {
             }
             Structure::Chunks { .. } => self.lower_chunks(group, structure, block),
             Structure::Fold => self.lower_fold(group, block),
+            Structure::Tiled(shape) => self.lower_contraction(group, shape, block),
         };
         let body = self.builder.close();
         *first = before.clone() + blocks.clone();

@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::graph::{Kernel, OutputTarget, ParamKind as GraphParam};
 use crate::id::{ArgId, AxisId, GroupId, ParamId};
 use crate::index_map::{Extent, IndexExpr};
-use crate::kernel_ir::{Expr, Origin, ParamKind, Usage};
+use crate::kernel_ir::{DeviceNumber, Expr, Origin, ParamKind, Usage};
 use crate::program::Program;
 use crate::schedule::{BufferRef, ScheduledGroup};
 use std::collections::BTreeMap;
@@ -138,6 +138,18 @@ impl Emitter<'_> {
         let id = self.builder.param(&name, ParamKind::Scalar { dtype, multiple_of: 1 }, source);
         self.interface.scalars.insert(param, id);
         Expr::Param(id)
+    }
+
+    /// A number of the device that the kernel is launched on.
+    pub(super) fn device_number(&mut self, number: DeviceNumber) -> ArgId {
+        let known = self.builder.kernel().params.iter().position(|p| p.source == Origin::Device(number));
+        match known {
+            Some(k) => ArgId::from_index(k),
+            None => {
+                let kind = ParamKind::Scalar { dtype: DType::U32, multiple_of: 1 };
+                self.builder.param(number.name(), kind, Origin::Device(number))
+            }
+        }
     }
 
     /// Where faults are noted.

@@ -118,7 +118,7 @@ impl Emitter<'_> {
     }
 
     /// The element of the first position of a run, for an access whose stride along the run is one.
-    fn vector_offset(
+    pub(super) fn vector_offset(
         &mut self,
         buffer: BufferRef,
         indices: &[(AxisId, IndexExpr)],
@@ -138,7 +138,7 @@ impl Emitter<'_> {
     }
 
     /// The fact that these conditions hold, or `None` if the kernel requires them.
-    fn fact_for(&mut self, name: &str, conditions: Vec<Condition>) -> Option<Expr> {
+    pub(super) fn fact_for(&mut self, name: &str, conditions: Vec<Condition>) -> Option<Expr> {
         let kernel = self.builder.kernel();
         if conditions.iter().all(|c| kernel.requires.contains(c)) {
             return None;

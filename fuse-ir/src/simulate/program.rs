@@ -8,7 +8,7 @@ use crate::eval::{self, Array, EvalError, IndexContext, Input, Inputs, NodeFault
 use crate::graph::{OutputTarget, ParamKind as GraphParam};
 use crate::id::{AxisId, ParamId, TempId};
 use crate::index_map::IndexExpr;
-use crate::kernel_ir::{Kernel, Origin, ParamKind};
+use crate::kernel_ir::{DeviceNumbers, Kernel, Origin, ParamKind};
 use crate::lower::{
     FaultKind, FaultSite, LowerError, LowerOptions, LoweredKernel, fits_narrow, lower_launch,
 };
@@ -53,6 +53,8 @@ pub struct ProgramOptions {
     pub layout: Layout,
     /// Elements before the first one of each argument and result, so that its address is no multiple of 16 bytes.
     pub shift: usize,
+    /// What is passed for numbers of the device.
+    pub device: DeviceNumbers,
     /// Of each launch.
     pub simulate: SimulateOptions,
 }
@@ -65,6 +67,7 @@ impl Default for ProgramOptions {
             variant: VariantChoice::First,
             layout: Layout::Contiguous,
             shift: 0,
+            device: DeviceNumbers::SIMULATED,
             simulate: SimulateOptions::default(),
         }
     }
@@ -420,6 +423,7 @@ impl Call<'_> {
                     Some(Input::Axis(n)) => number(*n as i64),
                     Some(Input::Tensor(_)) | None => None,
                 },
+                Origin::Device(which) => number(self.options.device.get(*which).into()),
                 Origin::Given => None,
             }
         };

@@ -120,6 +120,7 @@ impl Driver {
         let attribute = match attribute {
             Attribute::Major => A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
             Attribute::Minor => A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+            Attribute::Multiprocessors => A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
             Attribute::SharedMemory => A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             Attribute::MemoryPools => A::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
         };

@@ -4,6 +4,7 @@ use super::handle::{Attribute, CallError, Context, Output};
 use super::stream::Stream;
 use super::unavailable::CudaUnavailable;
 use super::{Compiler, Driver};
+use fuse_ir::kernel_ir::DeviceNumbers;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A GPU that can be used.
@@ -16,6 +17,8 @@ pub(crate) struct Gpu {
     pub(super) context: Context,
     /// 90 for `sm_90`.
     pub(super) architecture: u32,
+    /// Streaming multiprocessors.
+    pub(super) multiprocessors: u32,
     /// Bytes of shared memory of a block.
     pub(super) shared_memory: u64,
     /// Whether memory can be allocated in the order of a stream.
@@ -66,6 +69,7 @@ impl Gpu {
             ordinal,
             name: driver.device_name(number)?,
             architecture: (ask(Attribute::Major)? * 10 + ask(Attribute::Minor)?) as u32,
+            multiprocessors: ask(Attribute::Multiprocessors)? as u32,
             shared_memory: ask(Attribute::SharedMemory)? as u64,
             has_pools: ask(Attribute::MemoryPools)? == 1,
             streams: Mutex::default(),
@@ -89,6 +93,11 @@ impl Gpu {
         }
         let older = known.iter().rev().find(|&&a| a < self.architecture)?;
         Some((Output::Ptx, format!("compute_{older}")))
+    }
+
+    /// What launches pass and choose variants by.
+    pub(super) fn numbers(&self) -> DeviceNumbers {
+        DeviceNumbers { architecture: self.architecture, multiprocessors: self.multiprocessors }
     }
 
     pub(super) fn compiler_version(&self) -> String {

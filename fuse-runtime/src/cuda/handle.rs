@@ -37,6 +37,8 @@ pub(crate) enum Attribute {
     Major,
     /// The second.
     Minor,
+    /// Streaming multiprocessors.
+    Multiprocessors,
     /// Bytes of shared memory that a block may have if it asks.
     SharedMemory,
     /// Whether memory can be allocated in the order of a stream.

@@ -11,7 +11,7 @@ use crate::call::{Loaded, describe_fault};
 use crate::error::Error;
 use crate::lowered::{BoundCall, LoweredProgram};
 use crate::simulator::site_fault;
-use fuse_ir::kernel_ir::{Dims, Kernel, LaunchArg};
+use fuse_ir::kernel_ir::{DeviceNumbers, Dims, Kernel, LaunchArg};
 use fuse_ir::lower::LoweredKernel;
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -208,7 +208,7 @@ fn prepare_variant(
     key: FunctionKey,
     lists: &mut Lists,
 ) -> Result<Option<Prepared>, Error> {
-    if !fill_arguments(call, &variant.kernel, lists) {
+    if !fill_arguments(call, &variant.kernel, stream.gpu.numbers(), lists) {
         return Err(invalid(loaded, "a kernel has a parameter that a call cannot give"));
     }
     if !variant.kernel.requires.iter().all(|condition| condition.holds(&lists.arguments)) {
@@ -226,10 +226,10 @@ fn invalid(loaded: &Loaded, what: &str) -> Error {
 }
 
 /// The arguments of a kernel; whether a call has them all. Words of faults get theirs later.
-fn fill_arguments(call: &BoundCall<'_>, kernel: &Kernel, lists: &mut Lists) -> bool {
+fn fill_arguments(call: &BoundCall<'_>, kernel: &Kernel, device: DeviceNumbers, lists: &mut Lists) -> bool {
     lists.arguments.clear();
     for param in &kernel.params {
-        let Some(argument) = call.argument(param, &lists.scratch, 0) else { return false };
+        let Some(argument) = call.argument(param, &lists.scratch, 0, device) else { return false };
         lists.arguments.push(argument);
     }
     true

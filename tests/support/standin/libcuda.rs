@@ -155,6 +155,7 @@ driver! {
         check_device(device)?;
         let capability = setting("capability", 90);
         give(value, match attribute {
+            16 => setting("multiprocessors", 132),
             75 => capability / 10,
             76 => capability % 10,
             97 => setting("shared", 232_448),
