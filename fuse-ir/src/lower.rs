@@ -15,7 +15,8 @@
 //!   are spread over the teams of a block. Short rows: several teams in a warp. Otherwise: a block for each row;
 //! - columns: the lanes of a warp own 32 neighbouring outer positions, the warps share the accumulators of each;
 //! - split: a team for each chunk, partial results in scratch memory, folded by the second kernel;
-//! - contractions: a block owns a tile of rows and columns, whose sources come through shared memory.
+//! - contractions: a block owns a tile of rows and columns, whose sources come through shared memory;
+//! - streamed: a block owns rows, and makes, normalises and uses up their weights tile by tile.
 //!
 //! What several sweeps need is kept in shared memory by the thread that will read it again. What cannot be lowered is an
 //! error that says what, never a kernel that is wrong.
@@ -44,6 +45,8 @@ mod contraction;
 
 mod split;
 
+mod streamed;
+
 mod narrow;
 
 use crate::dtype::DType;
@@ -59,6 +62,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 pub use narrow::fits_narrow;
+pub use streamed::is_streamed;
 
 /// Threads of a block.
 pub(crate) const THREADS: u32 = 256;
@@ -201,6 +205,8 @@ pub(crate) enum Structure {
     Fold,
     /// A contraction in tiles of both sources.
     Tiled(contraction::TileShape),
+    /// Weights made, normalised and used up tile by tile.
+    Streamed(streamed::Spread),
 }
 
 impl fmt::Display for Structure {
@@ -219,6 +225,7 @@ impl fmt::Display for Structure {
                 ("a block for a chunk of 32 columns", vectors, false)
             }
             Structure::Fold => ("a block folds the chunks of each position", false, false),
+            Structure::Streamed(spread) => return spread.fmt(f),
         };
         f.write_str(what)?;
         f.write_str(if vectors { ", vectors" } else { "" })?;
@@ -238,7 +245,7 @@ pub fn lower_launch(
     let parts = &program.plan.launches.get(launch).ok_or(LowerError::NoLaunch(launch))?.parts;
     let mut lowered = LoweredLaunch::default();
     let mut scratch_keys = Vec::new();
-    for (step, (running, part)) in list_steps(parts).into_iter().enumerate() {
+    for (step, (running, part)) in list_steps(program, parts).into_iter().enumerate() {
         let mut variants = Vec::new();
         for structures in choose_structures(program, &running, part) {
             let mut emitter = Emitter::new(program, options, launch, (step, part > 0));
@@ -255,7 +262,9 @@ pub fn lower_launch(
             lowered.scratch = std::mem::take(&mut emitter.scratch);
             scratch_keys = std::mem::take(&mut emitter.scratch_keys);
             let kernel = emitter.finish()?;
-            check_shared(running[0].id, &kernel.kernel, options)?;
+            if kernel.kernel.requires.is_empty() {
+                check_shared(running[0].id, &kernel.kernel, options)?;
+            }
             variants.push(kernel);
         }
         // A variant that requires nothing makes those after it unreachable.
@@ -267,12 +276,12 @@ pub fn lower_launch(
     Ok(lowered)
 }
 
-/// The groups that run in each kernel of a launch, with whether it is their first kernel or the second. The links of a
-/// streamed group, which is alone in its launch, run one after the other: no kernel streams yet, so what lies between them
-/// is in memory here.
-fn list_steps(parts: &[ScheduledGroup]) -> Vec<(Vec<&ScheduledGroup>, u32)> {
+/// The groups that run in each kernel of a launch, with whether it is their first kernel or the second. Where no kernel
+/// streams a group, which is alone in its launch, its links run one after the other, and what lies between them is in memory.
+fn list_steps<'p>(program: &Program, parts: &'p [ScheduledGroup]) -> Vec<(Vec<&'p ScheduledGroup>, u32)> {
     if let [group] = parts
-        && !group.links.is_empty()
+        && group.kind == ScheduleKind::Streamed
+        && !is_streamed(program, group)
     {
         let of_link = |link| (0..ScheduledGroup::launches(link)).map(move |step| (vec![link], step));
         return group.links.iter().flat_map(of_link).collect();
@@ -291,7 +300,7 @@ fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -
         ScheduleKind::Column => rows::column_structures(group),
         ScheduleKind::Split if step == 0 => split::structures(group),
         ScheduleKind::Split => vec![Structure::Fold],
-        ScheduleKind::Streamed => Vec::new(),
+        ScheduleKind::Streamed => streamed::structures(group),
     };
     match groups {
         [group] => of_group(group).into_iter().map(|s| vec![s]).collect(),

@@ -3,4 +3,5 @@
 mod lower {
     mod contractions;
     mod golden;
+    mod streamed;
 }

@@ -11,8 +11,13 @@ use proc_macro2::{TokenStream, TokenTree};
 use std::path::Path;
 
 /// The files with the blocks.
-const FILES: [&str; 4] =
-    ["tests/patterns.rs", "tests/contractions.rs", "tests/convolutions.rs", "benches/harness/kernels.rs"];
+const FILES: [&str; 5] = [
+    "tests/patterns.rs",
+    "tests/contractions.rs",
+    "tests/convolutions.rs",
+    "tests/attention.rs",
+    "benches/harness/kernels.rs",
+];
 
 /// Every variant of every launch of every kernel, with 32-bit indices and with 64-bit ones; names say which.
 ///

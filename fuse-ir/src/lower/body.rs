@@ -133,6 +133,7 @@ impl<'a> Emitter<'a> {
             Structure::Chunks { .. } => self.lower_chunks(group, structure, block),
             Structure::Fold => self.lower_fold(group, block),
             Structure::Tiled(shape) => self.lower_contraction(group, shape, block),
+            Structure::Streamed(spread) => self.lower_streamed(group, spread, block),
         };
         let body = self.builder.close();
         *first = before.clone() + blocks.clone();
@@ -297,6 +298,11 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// Whether a function of the user may fault.
+    pub(super) fn may_call_fault(&self, function: FnId) -> bool {
+        self.faulting.get(function.index()).copied().unwrap_or(true)
+    }
+
     fn zero_like(&mut self, e: &Expr) -> Expr {
         Expr::Const(Value::zero(self.builder.dtype_of(e)))
     }
@@ -323,7 +329,7 @@ impl<'a> Emitter<'a> {
             let dtype = callee.expr_dtype(functions, value).unwrap_or(DType::F32).compute();
             results.push(Some(self.builder.local(name, dtype, LocalKind::Let)));
         }
-        let faults = self.faulting.get(function.index()).copied().unwrap_or(true);
+        let faults = self.may_call_fault(function);
         let fault = faults.then(|| self.builder.local("divides_by_zero", DType::Bool, LocalKind::Let));
         self.builder.push(Stmt::Call { results: results.clone(), function, args, fault });
         if let Some(fault) = fault {

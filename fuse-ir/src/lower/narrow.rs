@@ -1,5 +1,6 @@
 //! Whether the indices of a launch fit 32 bits.
 
+use super::streamed::is_streamed;
 use crate::id::{AxisId, ParamId};
 use crate::index_map::IndexExpr;
 use crate::program::Program;
@@ -28,18 +29,29 @@ pub fn fits_narrow(
 ) -> bool {
     let sizes = Sizes { extents, params };
     let Some(launch) = program.plan.launches.get(launch) else { return false };
-    launch.parts.iter().all(|group| group_fits(group, &sizes, stride))
+    launch.parts.iter().all(|group| {
+        let streamed = is_streamed(program, group);
+        group_fits(group, streamed, &sizes, stride)
+    })
 }
 
-fn group_fits(group: &ScheduledGroup, sizes: &Sizes<'_>, stride: &dyn Fn(BufferRef, u32) -> i64) -> bool {
-    let positions = group
-        .outer
-        .iter()
-        .chain(&group.reduced)
-        .map(|a| i128::from(sizes.extent(*a)))
-        .try_fold(1i128, |n, e| n.checked_mul(e));
-    // A quarter is left for the steps of loops past the end.
-    if positions.is_none_or(|n| n >= LIMIT / 2) {
+fn group_fits(
+    group: &ScheduledGroup,
+    streamed: bool,
+    sizes: &Sizes<'_>,
+    stride: &dyn Fn(BufferRef, u32) -> i64,
+) -> bool {
+    let positions = |axes: &mut dyn Iterator<Item = &AxisId>| {
+        axes.map(|a| i128::from(sizes.extent(*a))).try_fold(1i128, |n, e| n.checked_mul(e))
+    };
+    // A quarter is left for the steps of loops past the end. Where a kernel streams, rows, streamed positions and columns are
+    // numbers of their own.
+    let (outer, reduced) = (&mut group.outer.iter(), &mut group.reduced.iter());
+    let numbers = match streamed {
+        true => vec![positions(outer), positions(reduced)],
+        false => vec![positions(&mut outer.chain(reduced))],
+    };
+    if numbers.iter().any(|n| n.is_none_or(|n| n >= LIMIT / 2)) {
         return false;
     }
     let buffer_fits = |buffer: BufferRef, indices: &[(AxisId, IndexExpr)]| {

@@ -7,7 +7,9 @@ use crate::device::{Device, Kind};
 use crate::error::Error;
 use crate::lowered::Place;
 use crate::tensor::Storage;
-use fuse_ir::schedule::BufferRef;
+use fuse_ir::lower::is_streamed;
+use fuse_ir::program::Program;
+use fuse_ir::schedule::{BufferRef, ScheduledGroup};
 use std::ptr::NonNull;
 
 /// The intermediate buffers of a call; most calls have none.
@@ -56,8 +58,9 @@ impl Temps {
                 }
                 _ => None,
             });
-            // Of what a streamed launch makes there are tiles only, in the scratch of its threads.
-            let tiles_only = temp.streamed && matches!(device.kind, Kind::Cpu);
+            // Of what a streamed launch makes there are tiles only, in the scratch of its threads or in shared memory.
+            let tiles_only =
+                temp.streamed && (matches!(device.kind, Kind::Cpu) || is_in_tiles(loaded.plan.program(), k));
             let lender = lender.or(tiles_only.then_some(NonNull::dangling().as_ptr()));
             temps.push(match lender {
                 Some(start) => Temp { storage: None, start, shape, strides },
@@ -95,6 +98,13 @@ impl Temps {
     pub(super) fn storages(&self) -> impl Iterator<Item = &Storage> {
         self.temps.iter().filter_map(|temp| temp.storage.as_ref())
     }
+}
+
+/// Whether the launch that makes a buffer between its links has one kernel, which keeps tiles of it.
+fn is_in_tiles(program: &Program, temp: usize) -> bool {
+    let is = |buffer: BufferRef| matches!(buffer, BufferRef::Temp(t) if t.index() == temp);
+    let makes = |group: &&ScheduledGroup| group.links.iter().flat_map(|l| &l.stores).any(|s| is(s.buffer));
+    program.plan.groups().find(makes).is_some_and(|group| is_streamed(program, group))
 }
 
 /// The memory of a result, if it is contiguous and has that many bytes.

@@ -1,0 +1,303 @@
+//! Tiles of shared memory: the sources of products, and the weights.
+
+use super::super::THREADS;
+use super::super::body::{Emitter, Scope};
+use super::spread::{load_columns, load_rows, place_of_key, store_rows};
+use super::{Side, Stream};
+use crate::dtype::{DType, Value};
+use crate::id::{ArrayId, AxisId, ViewId};
+use crate::kernel_ir::build::{element, thread_x};
+use crate::kernel_ir::{Expr, LocalKind, Stmt, Unroll};
+use crate::scalar::ScalarOp;
+use crate::schedule::contraction::Panel;
+use crate::schedule::{BodyOp, Operand};
+
+/// Elements of a line of a tile, of which 64 are used: accesses of 16 bytes are aligned, and those of neighbouring lines
+/// meet other banks.
+pub(super) const PITCH: u32 = 68;
+/// Positions of the side of a line.
+const SIDE: u32 = 64;
+/// Reduced positions that are multiplied at a time.
+const DEPTH: u32 = 16;
+
+/// The tiles of a block.
+pub(super) struct Panels<'a> {
+    /// The sources of the scores, each with what the block knows of its values.
+    sources: Vec<(&'a Panel, Scope)>,
+    of_values: (&'a Panel, Scope),
+    /// Two sources at a time: lines are reduced positions. By dtype.
+    sides: Vec<(DType, [ViewId; 2])>,
+    /// Lines are keys.
+    values: ViewId,
+    weights: ViewId,
+}
+
+/// How a tile is filled.
+struct Filling<'s> {
+    panel: &'s Panel,
+    base: &'s Scope,
+    view: ViewId,
+    /// Reduced positions of the tile.
+    lines: u32,
+    side: &'s Side<'s>,
+    depth: Side<'s>,
+}
+
+impl Emitter<'_> {
+    /// The tiles of a block, which share memory where they are not needed at the same time.
+    pub(super) fn plan_panels<'a>(&mut self, stream: &Stream<'a>, place: &Scope) -> Panels<'a> {
+        let parts = stream.parts;
+        let base = |em: &mut Self, panel: &'a Panel| {
+            let mut scope = Scope { values: vec![None; panel.group.values.len()], ..place.clone() };
+            em.compute_prologue(&panel.group, false, &mut scope);
+            (panel, scope)
+        };
+        let sources = parts.scores.panels.iter().map(|p| base(self, p)).collect();
+        let of_values = base(self, &parts.values);
+        let mut sides: Vec<(DType, [ViewId; 2])> = Vec::new();
+        let before = self.shared.clone();
+        let mut most = before.clone();
+        for product in &parts.scores.products {
+            let dtype = product.dtype.compute();
+            if !sides.iter().any(|(d, _)| *d == dtype) {
+                self.shared = before.clone();
+                let size = u64::from(DEPTH * PITCH);
+                let views = ["left_tile", "right_tile"].map(|name| self.share(name, dtype, size.into()));
+                most = most.max(self.shared.clone());
+                sides.push((dtype, views));
+            }
+        }
+        self.shared = most;
+        let lines = u64::from(stream.spread.keys() * PITCH);
+        let weights = self.share("weights_tile", DType::F32, lines.into());
+        let values = self.share("values_tile", DType::F32, lines.into());
+        Panels { sources, of_values, sides, values, weights }
+    }
+
+    /// Fills the tile of the values at the keys from `first_key` on.
+    fn fill_values(&mut self, stream: &Stream<'_>, panels: &Panels<'_>, first_key: &Expr) {
+        let (panel, base) = &panels.of_values;
+        let depth =
+            Side { axes: &stream.parts.streamed, first: first_key.clone(), count: stream.keys.clone() };
+        let lines = stream.spread.keys();
+        let filling = Filling { panel, base, view: panels.values, lines, side: &stream.columns, depth };
+        self.fill(&filling, &|at| at);
+    }
+
+    fn fill(&mut self, filling: &Filling<'_>, place_of: &dyn Fn(Expr) -> Expr) {
+        let Filling { panel, base, view, lines, side, depth } = filling;
+        let group = &panel.group;
+        let local = self.builder.local("part", DType::U32, LocalKind::Loop);
+        self.builder.open();
+        let number = self.builder.bind("number", thread_x() + Expr::Local(local) * THREADS);
+        let (line, at) = if lies_along(panel, depth.axes) {
+            (&number % *lines, &number / *lines)
+        } else {
+            (&number / SIDE, &number % SIDE)
+        };
+        let (line, at) = (self.builder.bind("line", line), self.builder.bind("at", at));
+        let mut scope = (*base).clone();
+        let mut inside: Option<Expr> = None;
+        for (side, own) in [(*side, &at), (depth, &line)] {
+            let own = self.widen(own.clone());
+            let position = self.builder.bind("position", &side.first + own);
+            self.decompose(position.clone(), side.axes, &mut scope);
+            let one = position.clone().lt(&side.count);
+            inside = super::super::body::both(inside, Some(one));
+            let before = scope.place.clone().unwrap_or(Expr::from(0u64));
+            let count = side.count.clone().cast(DType::U64);
+            scope.place = Some(before * count + position.cast(DType::U64));
+        }
+        let inside = inside.map(|e| self.builder.bind("inside", e));
+        scope.active.clone_from(&inside);
+        let pass = group.passes[0].clone();
+        self.compute_all(group, &pass.values, &mut scope);
+        let value = self.value(&scope, panel.value);
+        // What is loaded is zero where nothing is.
+        let loads = match &group.value(panel.value).op {
+            BodyOp::Load(operand) => matches!(group.operands[operand.index()], Operand::Buffer { .. }),
+            _ => false,
+        };
+        let value = match inside {
+            Some(inside) if !loads => {
+                let zero = Expr::Const(Value::zero(self.builder.dtype_of(&value)));
+                inside.select(value, zero)
+            }
+            _ => value,
+        };
+        self.builder.store(*view, line * PITCH + place_of(at), value, None);
+        let body = self.builder.close();
+        self.unroll(local, lines * SIDE / THREADS, body);
+    }
+
+    /// The products of the scores at the keys from `first_key` on.
+    fn multiply_scores(
+        &mut self,
+        stream: &Stream<'_>,
+        panels: &Panels<'_>,
+        first_key: &Expr,
+    ) -> Vec<ArrayId> {
+        let parts = stream.parts;
+        let spread = stream.spread;
+        let [rows, keys, _] = spread.own();
+        let mut arrays = Vec::new();
+        for product in &parts.scores.products {
+            let dtype = product.dtype.compute();
+            let scores = self.builder.array("scores", dtype, rows * keys, Some(Value::zero(dtype)));
+            arrays.push(scores);
+            let Some(&(_, [left, right])) = panels.sides.iter().find(|(d, _)| *d == dtype) else { continue };
+            let local = self.builder.local("first_depth", self.index, LocalKind::Loop);
+            self.builder.open();
+            let of_keys =
+                Side { axes: &parts.streamed, first: first_key.clone(), count: stream.keys.clone() };
+            for (source, view, side) in [(product.left, left, &stream.rows), (product.right, right, &of_keys)]
+            {
+                let (panel, base) = &panels.sources[source];
+                let axes = &panel.group.outer[parts.batch.len() + side.axes.len()..];
+                let depth = Side { axes, first: Expr::Local(local), count: stream.depth.clone() };
+                let filling = Filling { panel, base, view, lines: DEPTH, side, depth };
+                if panel.is_left {
+                    self.fill(&filling, &|at| at);
+                } else {
+                    self.fill(&filling, &|at| place_of_key(&at));
+                }
+            }
+            self.builder.block_barrier();
+            self.builder.for_each("line", (0u32, DEPTH), 1u32, Unroll::By(4), |b, line| {
+                let of_rows = b.array("left", dtype, rows, None);
+                let of_keys = b.array("right", dtype, keys, None);
+                load_rows(b, left, &line, of_rows);
+                load_columns(b, right, &line, of_keys);
+                b.unrolled("j", keys, |b, j| {
+                    b.unrolled("i", rows, |b, i| {
+                        let slot = spread.score(&i, &j);
+                        let sum = add_product(
+                            dtype,
+                            [element(of_rows, &i), element(of_keys, &j)],
+                            element(scores, &slot),
+                        );
+                        b.set_element(scores, slot, sum);
+                    });
+                });
+            });
+            self.builder.block_barrier();
+            let body = self.builder.close();
+            let (start, end) = (self.number(0), stream.depth.clone());
+            let step = self.number(DEPTH.into());
+            self.builder.push(Stmt::For { local, start, end, step, unroll: Unroll::None, body });
+        }
+        arrays
+    }
+
+    /// All tiles of keys, one after the other.
+    pub(super) fn go_through_panels(&mut self, stream: &mut Stream<'_>, panels: &Panels<'_>) {
+        let local = self.builder.local("first_key", self.index, LocalKind::Loop);
+        self.builder.open();
+        let first_key = Expr::Local(local);
+        // Whoever is behind has read the values and weights of the tile before.
+        self.builder.block_barrier();
+        self.fill_values(stream, panels, &first_key);
+        let skips = self.excludes(stream, &first_key);
+        let skips = skips.map(|e| self.builder.bind("is_excluded", e));
+        self.builder.open();
+        let scores = self.multiply_scores(stream, panels, &first_key);
+        let weights = self.make_weights(stream, &scores, &first_key);
+        self.multiply_values(stream, panels, weights);
+        let tile = self.builder.close();
+        match skips {
+            Some(condition) => {
+                self.builder.open();
+                self.builder.block_barrier();
+                self.note_excluded(stream, panels);
+                let then = self.builder.close();
+                self.builder.push(Stmt::If { condition, then, otherwise: tile });
+            }
+            None => tile.into_iter().for_each(|s| self.builder.push(s)),
+        }
+        let body = self.builder.close();
+        let step = self.number(stream.spread.keys().into());
+        let (start, end) = (self.number(0), stream.keys.clone());
+        self.builder.push(Stmt::For { local, start, end, step, unroll: Unroll::None, body });
+    }
+
+    /// Notes whether the values of a tile that is excluded are finite: 0 times others is NaN. The threads of a row have the
+    /// keys of its number, each for its columns: there are as many rows as keys.
+    fn note_excluded(&mut self, stream: &Stream<'_>, panels: &Panels<'_>) {
+        let Some(excluded) = stream.state.excluded else { return };
+        let spread = stream.spread;
+        let [rows, _, columns] = spread.own();
+        let view = panels.values;
+        self.builder.unrolled("i", rows, |b, i| {
+            let part = b.array("value", DType::F32, columns, None);
+            load_columns(b, view, &spread.row(&i), part);
+            b.unrolled("j", columns, |b, j| {
+                let zero = element(part, &j) * 0.0f32;
+                b.set_element(excluded, &j, element(excluded, &j) + zero);
+            });
+        });
+    }
+
+    /// Adds what excluded tiles would to the products.
+    pub(super) fn add_excluded(&mut self, stream: &Stream<'_>, panels: &Panels<'_>) {
+        let Some(excluded) = stream.state.excluded else { return };
+        let spread = stream.spread;
+        let [rows, _, columns] = spread.own();
+        // The tile of values is free: a line of it for each part of the keys.
+        let view = panels.values;
+        self.builder.block_barrier();
+        let parts = spread.rows() / rows;
+        let part = spread.row(&0u32.into()) / rows;
+        self.builder.unrolled("j", columns, |b, j| {
+            b.store(view, &part * PITCH + spread.column(&j), element(excluded, &j), None);
+        });
+        self.builder.block_barrier();
+        let products = stream.state.products;
+        self.builder.for_each("part", (0u32, parts), 1u32, Unroll::None, |b, part| {
+            b.unrolled("j", columns, |b, j| {
+                let more = b.load("more", view, &part * PITCH + spread.column(&j), None);
+                b.unrolled("i", rows, |b, i| {
+                    let slot = spread.product(&i, &j);
+                    b.set_element(products, slot.clone(), element(products, slot) + &more);
+                });
+            });
+        });
+    }
+
+    /// Adds the products of the weights of a tile and its values.
+    fn multiply_values(&mut self, stream: &Stream<'_>, panels: &Panels<'_>, weights: ArrayId) {
+        let spread = stream.spread;
+        let [rows, keys, columns] = spread.own();
+        let (of_weights, of_values) = (panels.weights, panels.values);
+        let products = stream.state.products;
+        self.builder.unrolled("j", keys, |b, j| store_rows(b, of_weights, &j, weights));
+        self.builder.block_barrier();
+        self.builder.for_each("key", (0u32, spread.keys()), 1u32, Unroll::By(4), |b, key| {
+            let weight = b.array("weight", DType::F32, rows, None);
+            let value = b.array("value", DType::F32, columns, None);
+            load_rows(b, of_weights, &key, weight);
+            load_columns(b, of_values, &key, value);
+            b.unrolled("i", rows, |b, i| {
+                b.unrolled("j", columns, |b, j| {
+                    let slot = spread.product(&i, &j);
+                    let factors = [element(weight, &i), element(value, &j)];
+                    let sum = add_product(DType::F32, factors, element(products, &slot));
+                    b.set_element(products, slot, sum);
+                });
+            });
+        });
+    }
+}
+
+/// `a * b + sum`, rounded once where it rounds.
+fn add_product(dtype: DType, [a, b]: [Expr; 2], sum: Expr) -> Expr {
+    if dtype.is_float() { Expr::op(ScalarOp::MulAdd, vec![a, b, sum]) } else { a * b + sum }
+}
+
+/// Whether what a source loads first lies along these axes.
+fn lies_along(panel: &Panel, axes: &[AxisId]) -> bool {
+    let last = panel.group.operands.iter().find_map(|o| match o {
+        Operand::Buffer { map, .. } => map.indices.last(),
+        Operand::Index(_) | Operand::Mask(_) | Operand::Check { .. } => None,
+    });
+    last.is_some_and(|(_, e)| axes.iter().any(|a| e.uses_index(*a)))
+}
