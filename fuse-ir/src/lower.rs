@@ -43,6 +43,8 @@ mod split;
 
 mod narrow;
 
+pub mod coalescing;
+
 use crate::dtype::DType;
 use crate::id::{AxisId, GroupId, NodeId};
 use crate::index_map::Extent;

@@ -403,15 +403,18 @@ impl fmt::Display for Error {
                 write!(f, "kernel `{kernel}`: the CUDA C++ of `{entry}` does not compile:\n{log}")
             }
             Error::NoMachineCode { kernel, entry, architecture, because } => {
-                write!(f, "kernel `{kernel}`: the program carries no machine code of `{entry}` for {architecture}, ")?;
-                write!(f, "which `cargo fuse warm --arch {architecture} --embed` writes, and it cannot be compiled here: ")?;
+                write!(
+                    f,
+                    "kernel `{kernel}`: the program carries no machine code of `{entry}` for {architecture}, "
+                )?;
+                write!(
+                    f,
+                    "which `cargo fuse warm --arch {architecture} --embed` writes, and it cannot be compiled here: "
+                )?;
                 write!(f, "{because}")
             }
             Error::MachineCode { what } => {
-                write!(
-                    f,
-                    "the machine code cannot be used: {what}; `cargo fuse warm --embed` writes it anew"
-                )
+                write!(f, "the machine code cannot be used: {what}; `cargo fuse warm --embed` writes it anew")
             }
             Error::Dropped { kernel, argument } => {
                 write!(

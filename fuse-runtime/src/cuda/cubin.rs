@@ -1,8 +1,8 @@
 //! From the text of a kernel to what the driver loads: carried by the program, out of the cache on disk, or compiled.
 
-use super::embedded::{self, Embedded};
 use super::Compiler;
 use super::disk_cache::{DiskCache, Key};
+use super::embedded::{self, Embedded};
 use super::gpu::{Gpu, show_version};
 use super::handle::{CompileError, Output};
 use std::borrow::Cow;

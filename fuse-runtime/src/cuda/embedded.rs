@@ -112,13 +112,8 @@ static ARCHIVES: RwLock<Vec<Archive>> = RwLock::new(Vec::new());
 /// before the folder of compiled kernels; a kernel that was changed since is compiled as if it were not there. Call it before
 /// the GPU is opened, once for each file.
 ///
-/// ```no_run
-/// # /*
+/// ```text
 /// fuse::add_machine_code(include_bytes!("machine_code.fuse"))?;
-/// # */
-/// # let bytes: &'static [u8] = &[];
-/// # fuse_runtime::add_machine_code(bytes)?;
-/// # Ok::<(), fuse_runtime::Error>(())
 /// ```
 ///
 /// # Errors
