@@ -4,8 +4,9 @@
 //! It is found from how a group is spread over threads and from the index maps, under the extents that the plan assumes and
 //! for contiguous tensors: the addresses of a few warps are computed and their different sectors counted. What the loads of
 //! one sweep read of a buffer is one request here, since later ones find in the cache what an earlier one has fetched: the
-//! halves of interleaved pairs, say, or the positions of a thread that takes several. Operands that come through tiles of shared memory are read along memory. Products are
-//! left out, whose operands are packed whichever way they lie, and so are positions that depend on data.
+//! halves of interleaved pairs, say, or the positions of a thread that takes several. Operands that come through tiles of
+//! shared memory are read along memory. Products are left out, whose operands are packed whichever way they lie, and so are
+//! positions that depend on data.
 
 use super::vector::run_length;
 use super::{Structure, choose_structures, list_steps, rows, tile};
