@@ -15,7 +15,7 @@ use crate::index_map::{Bound, IndexEnv, IndexExpr};
 use crate::plan::cost::{Sizes, buffers_between};
 use crate::program::Program;
 use crate::schedule::contraction::collect_axes;
-use crate::schedule::{BodyOp, BufferRef, Level, Operand, ScheduleKind, ScheduledGroup};
+use crate::schedule::{BodyOp, BufferRef, CHUNK, LANES, Level, Operand, ScheduleKind, ScheduledGroup};
 use std::collections::BTreeSet;
 
 /// Bytes that memory gives at once.
@@ -55,10 +55,13 @@ pub fn find_uncoalesced(program: &Program) -> Vec<Uncoalesced> {
     for launch in &program.plan.launches {
         let between: BTreeSet<BufferRef> = launch.parts.iter().flat_map(buffers_between).collect();
         for (running, step) in list_steps(&launch.parts) {
-            let structures =
-                choose_structures(program, &running, step).into_iter().next().unwrap_or_default();
-            for (group, structure) in running.into_iter().zip(structures) {
-                if let Some(walk) = Walk::of(group, structure, &sizes) {
+            let choices = choose_structures(program, &running, step);
+            let fits = |choice: &&Vec<Structure>| {
+                running.iter().zip(choice.iter()).all(|(group, structure)| fits(group, *structure, &sizes))
+            };
+            let Some(chosen) = choices.iter().find(fits) else { continue };
+            for (group, structure) in running.iter().zip(chosen) {
+                if let Some(walk) = Walk::of(group, *structure, &sizes) {
                     let accesses = walk.list_accesses().into_iter().filter(|a| !between.contains(&a.buffer));
                     found.extend(accesses.filter_map(|access| walk.judge(&access)));
                 }
@@ -68,15 +71,37 @@ pub fn find_uncoalesced(program: &Program) -> Vec<Uncoalesced> {
     found
 }
 
+/// Whether a structure takes calls of these sizes, whose tensors are contiguous.
+fn fits(group: &ScheduledGroup, structure: Structure, sizes: &Sizes) -> bool {
+    match structure {
+        Structure::Tiles => {
+            let across = tile::find_crossing(group).map(|(across, _)| across);
+            [across, group.outer.last().copied()].iter().flatten().all(|axis| sizes.get(*axis) >= tile::LEAST)
+        }
+        Structure::ShortRows { .. } => sizes.product(&group.reduced) <= CHUNK as u64,
+        Structure::Flat
+        | Structure::Runs
+        | Structure::Scalar
+        | Structure::BlockRows { .. }
+        | Structure::Columns { .. }
+        | Structure::Chunks { .. }
+        | Structure::Fold => true,
+    }
+}
+
 /// How the threads of a group lie: lanes of a warp are neighbouring positions along some axes, the last the fastest.
 struct Walk<'a> {
     group: &'a ScheduledGroup,
     sizes: &'a Sizes,
     lanes: &'a [AxisId],
-    /// Consecutive positions that a warp takes: a run for each lane.
+    /// Consecutive positions of them that neighbouring threads take: a run for each.
     region: u64,
     /// Whether the lanes are positions of a row, so that what is read once for each row is read by one thread.
     in_rows: bool,
+    /// Neighbouring rows of a warp.
+    rows: u64,
+    /// Whether what several sweeps read stays in shared memory.
+    keeps: bool,
     /// Loads that come through tiles of shared memory.
     tiled: Vec<ValueId>,
 }
@@ -101,30 +126,44 @@ impl<'a> Walk<'a> {
             ScheduleKind::Pointwise | ScheduleKind::Row | ScheduleKind::Column | ScheduleKind::Split => {}
         }
         let run_of_row = |vectors: bool| if vectors { rows::row_run(group) } else { None };
-        let (lanes, in_rows, run) = match structure {
+        let walk = |lanes: &'a [AxisId], region: u64| {
+            Some(Walk {
+                group,
+                sizes,
+                lanes,
+                region,
+                in_rows: false,
+                rows: 1,
+                keeps: false,
+                tiled: Vec::new(),
+            })
+        };
+        // A team shares the accumulators of a chunk.
+        let in_rows = |vectors: bool, several: bool, keeps: bool| {
+            let run = run_of_row(vectors).map(u64::from);
+            let members = run.map_or(WARP, |run| LANES as u64 / run);
+            let rows = if several { (WARP / members).max(1) } else { 1 };
+            let walk = walk(&group.reduced, members * run.unwrap_or(1))?;
+            Some(Walk { in_rows: true, rows, keeps, ..walk })
+        };
+        match structure {
             Structure::Flat | Structure::Runs => {
                 let run = group.outer.last().and_then(|axis| run_length(group, *axis));
-                (&group.outer, false, run)
+                walk(&group.outer, WARP * u64::from(run.unwrap_or(1)))
             }
-            Structure::Tiles | Structure::Scalar | Structure::Columns { .. } => (&group.outer, false, None),
-            Structure::ShortRows { vectors, .. } | Structure::BlockRows { vectors, .. } => {
-                (&group.reduced, true, run_of_row(vectors))
+            Structure::Tiles => {
+                let tiled = tile::find_crossing(group).map(|(_, loads)| loads).unwrap_or_default();
+                Some(Walk { tiled, ..walk(&group.outer, WARP)? })
             }
-            Structure::Chunks { columns: true, .. } => (&group.outer, false, None),
-            Structure::Chunks { columns: false, vectors } => (&group.reduced, true, run_of_row(vectors)),
+            Structure::Scalar => walk(&group.outer, WARP),
+            Structure::Columns { keep } => Some(Walk { keeps: keep, ..walk(&group.outer, WARP)? }),
+            Structure::ShortRows { vectors, keep } => in_rows(vectors, true, keep),
+            Structure::BlockRows { vectors, keep } => in_rows(vectors, false, keep),
+            Structure::Chunks { columns: true, .. } => walk(&group.outer, WARP),
+            Structure::Chunks { columns: false, vectors } => in_rows(vectors, true, false),
             // It reads partial results, which lie side by side.
-            Structure::Fold => return None,
-        };
-        let region = WARP * u64::from(run.unwrap_or(1));
-        let tiled = match (structure, tile::find_crossing(group)) {
-            (Structure::Tiles, Some((across, loads))) => {
-                let sides = [Some(across), group.outer.last().copied()];
-                let long = sides.iter().flatten().all(|axis| sizes.get(*axis) >= tile::LEAST);
-                if long { loads } else { Vec::new() }
-            }
-            _ => Vec::new(),
-        };
-        Some(Walk { group, sizes, lanes, region, in_rows, tiled })
+            Structure::Fold => None,
+        }
     }
 
     /// What the group reads and writes by all lanes of a warp.
@@ -145,7 +184,8 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let sweeps = group.passes.iter().filter(|pass| pass.values.contains(&id)).count();
-            let (times, maps) = (sweeps.max(1) as u64, (map.indices.as_slice(), map.bounds.as_slice()));
+            let times = if self.keeps { 1 } else { sweeps.max(1) as u64 };
+            let (times, maps) = (times, (map.indices.as_slice(), map.bounds.as_slice()));
             let known = accesses.iter_mut().find(|a| a.buffer == *buffer && a.level == value.level);
             if let Some(known) = known {
                 known.times = known.times.max(times);
@@ -194,9 +234,14 @@ impl<'a> Walk<'a> {
         let warps = positions.div_ceil(self.region);
         let starts: BTreeSet<u64> = (0..SAMPLES).map(|k| k * warps / SAMPLES * self.region).collect();
         let (mut moved, mut least, mut asked) = (0, 0, 0);
+        let outer = if self.in_rows { self.sizes.product(&self.group.outer) } else { 1 };
+        let middle = outer / 2 / self.rows * self.rows;
+        let rows = middle..outer.min(middle + self.rows);
         for start in starts {
-            let addresses: BTreeSet<i64> = (start..positions.min(start + self.region))
-                .flat_map(|position| access.maps.iter().filter_map(move |map| self.address(map, position)))
+            let region = start..positions.min(start + self.region);
+            let places = rows.clone().flat_map(|row| region.clone().map(move |k| self.place(row, k)));
+            let addresses: BTreeSet<i64> = places
+                .flat_map(|place| access.maps.iter().filter_map(move |map| self.address(map, &place)))
                 .collect();
             let sectors: BTreeSet<u64> =
                 addresses.iter().map(|address| address.unsigned_abs() * access.size / SECTOR).collect();
@@ -219,7 +264,7 @@ impl<'a> Walk<'a> {
             ),
             Level::Outer | Level::Uniform => 1,
         };
-        let requests = warps.saturating_mul(others).saturating_mul(access.times);
+        let requests = warps.saturating_mul(others.div_ceil(self.rows)).saturating_mul(access.times);
         let bytes = |sectors: u64| (sectors * SECTOR).saturating_mul(requests) / asked;
         Some(Uncoalesced {
             node: access.node,
@@ -249,12 +294,15 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// The element that a lane touches, if it touches one.
-    fn address(&self, (indices, bounds): &(&[(AxisId, IndexExpr)], &[Bound]), position: u64) -> Option<i64> {
-        let place = self.place(position);
-        let holds = |bound: &Bound| (0..bound.extent.eval(&place)).contains(&bound.expr.eval(&place));
-        let inside = |(axis, e): &(AxisId, IndexExpr)| (0..place.extent(*axis)).contains(&e.eval(&place));
-        (bounds.iter().all(holds) && indices.iter().all(inside)).then(|| self.offset(indices, &place))
+    /// The element that is touched at a place, if one is.
+    fn address(
+        &self,
+        (indices, bounds): &(&[(AxisId, IndexExpr)], &[Bound]),
+        place: &Place<'_>,
+    ) -> Option<i64> {
+        let holds = |bound: &Bound| (0..bound.extent.eval(place)).contains(&bound.expr.eval(place));
+        let inside = |(axis, e): &(AxisId, IndexExpr)| (0..place.extent(*axis)).contains(&e.eval(place));
+        (bounds.iter().all(holds) && indices.iter().all(inside)).then(|| self.offset(indices, place))
     }
 
     /// The element of a contiguous buffer at a place.
@@ -265,27 +313,28 @@ impl<'a> Walk<'a> {
         indices.iter().fold(0, step)
     }
 
-    /// The place of a lane: on the axes of the lanes its own, on the others in the middle, where no padding is.
-    fn place(&self, position: u64) -> Place<'a> {
-        Place { lanes: self.lanes, sizes: self.sizes, position }
+    /// The place of a position of the lanes, and of a row if they lie in one.
+    fn place(&self, row: u64, position: u64) -> Place<'a> {
+        let outer = if self.in_rows { self.group.outer.as_slice() } else { &[] };
+        Place { sizes: self.sizes, known: [(self.lanes, position), (outer, row)] }
     }
 }
 
-/// A position of the domain.
+/// A position of the domain: linear ones on some axes, and the middle of others, where no padding is.
 struct Place<'a> {
-    lanes: &'a [AxisId],
     sizes: &'a Sizes,
-    /// The linear position on the axes of the lanes.
-    position: u64,
+    known: [(&'a [AxisId], u64); 2],
 }
 
 impl IndexEnv for Place<'_> {
     fn index(&self, axis: AxisId) -> i64 {
         let extent = self.sizes.get(axis).max(1);
-        match self.lanes.iter().position(|lane| *lane == axis) {
-            Some(k) => (self.position / self.sizes.product(&self.lanes[k + 1..]).max(1) % extent) as i64,
-            None => (extent / 2) as i64,
+        for (axes, position) in self.known {
+            if let Some(k) = axes.iter().position(|known| *known == axis) {
+                return (position / self.sizes.product(&axes[k + 1..]).max(1) % extent) as i64;
+            }
         }
+        (extent / 2) as i64
     }
 
     fn extent(&self, axis: AxisId) -> i64 {
