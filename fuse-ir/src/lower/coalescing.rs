@@ -286,8 +286,8 @@ impl<'a> Walk<'a> {
         for map in &access.maps {
             let Some((steps, _)) = map.0.iter().rev().find(moves) else { continue };
             let middle = self.sizes.get(along) / 2;
-            let distance =
-                self.offset(map.0, &self.place(middle)) - self.offset(map.0, &self.place(middle - 1));
+            let [one, next] = [middle - 1, middle].map(|k| self.offset(map.0, &self.place(0, k)));
+            let distance = next.wrapping_sub(one);
             let skips = map.0.last().is_some_and(|(last, _)| last == steps);
             return Some((along, *steps, skips, distance.unsigned_abs()));
         }
