@@ -5,6 +5,8 @@ pub use fuse_runtime::{Device, Element, Error, Graph, Tensor, Verify};
 pub use fuse_runtime::{bf16, f16};
 pub use fuse_runtime::{error, tensor, verify};
 
+pub use fuse_runtime::add_machine_code;
+
 pub use fuse_runtime::{CudaSource, CudaUnavailable, Plan, Program};
 
 /// A block of kernels, with the ops, composites, combiners and constants that they use.

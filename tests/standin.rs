@@ -21,6 +21,8 @@ mod standin {
 
     mod cache;
 
+    mod embedded;
+
     mod faults;
 }
 

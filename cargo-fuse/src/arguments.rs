@@ -28,7 +28,7 @@ pub(crate) enum Command {
     Lock(LockArguments),
     /// Writes a page of HTML with graphs, decisions, generated code and rooflines
     Report(ReportArguments),
-    /// Compiles all kernels for GPUs and keeps the machine code where programs look for it
+    /// Compiles all kernels for GPUs and keeps the machine code where programs look for it, or where they carry it
     Warm(WarmArguments),
     /// Formats the insides of `fuse! { .. }` blocks, which rustfmt leaves alone
     Fmt(FormatArguments),
@@ -123,6 +123,9 @@ pub(crate) struct WarmArguments {
     /// The architecture, e.g. `sm_90`; of the GPUs that are here if none is named
     #[arg(long, value_name = "ARCHITECTURE")]
     pub(crate) arch: Vec<String>,
+    /// Writes the machine code to this file, which a program carries by `fuse::add_machine_code(include_bytes!(..))`
+    #[arg(long, value_name = "PATH")]
+    pub(crate) embed: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cargo: CargoArguments,
 }

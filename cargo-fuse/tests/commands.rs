@@ -6,6 +6,9 @@
 
 #[path = "commands/crates.rs"]
 mod crates;
+#[path = "../../tests/support/standin.rs"]
+#[allow(dead_code, unreachable_pub, reason = "tests of the path to a GPU have it too")]
+mod standins;
 
 #[path = "commands/emit.rs"]
 mod emit;

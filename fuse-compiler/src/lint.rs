@@ -6,13 +6,18 @@
 use crate::diagnostic::{Diagnostic, Diagnostics, Place, messages};
 use crate::planning::PlannedKernel;
 use crate::syntax::{Block, Item, TensorFn};
+use fuse_ir::dtype::DType;
+use fuse_ir::graph::{Kernel, Output, OutputTarget, ParamKind};
+use fuse_ir::id::AxisId;
+use fuse_ir::lower::coalescing::{Uncoalesced, find_uncoalesced};
 use fuse_ir::plan::{Plan, Rule};
+use fuse_ir::schedule::BufferRef;
 use fuse_ir::schedule::build::label;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use std::collections::BTreeSet;
 
-/// Bytes from which an intermediate value is much, under the assumed extents.
+/// Bytes from which an intermediate value is much, or what is moved in vain, under the assumed extents.
 const MUCH: u64 = 1 << 20;
 
 /// What may be told.
@@ -22,17 +27,20 @@ pub enum Lint {
     Unfused,
     /// A value of 1 MiB or more between launches.
     Materialized,
+    /// A read or write by which neighbouring threads of a GPU meet memory that does not lie side by side.
+    Uncoalesced,
 }
 
 impl Lint {
     /// Every one, in the order of their names in messages.
-    pub const ALL: [Lint; 2] = [Lint::Unfused, Lint::Materialized];
+    pub const ALL: [Lint; 3] = [Lint::Unfused, Lint::Materialized, Lint::Uncoalesced];
 
     /// How it is written.
     pub fn name(self) -> &'static str {
         match self {
             Lint::Unfused => "unfused",
             Lint::Materialized => "materialized",
+            Lint::Uncoalesced => "uncoalesced",
         }
     }
 }
@@ -116,6 +124,57 @@ fn find(lint: Lint, kernel: &PlannedKernel, name: Place) -> Vec<Diagnostic> {
                 messages::materialized(kernel.place_of(node).unwrap_or(name), &label(graph, node), bytes)
             };
             large.map(tell).collect()
+        }
+        Lint::Uncoalesced => {
+            let much = |access: &Uncoalesced| access.moved - access.least >= MUCH;
+            let tell = |access: Uncoalesced| {
+                let at = access.node.and_then(|node| kernel.place_of(node)).unwrap_or(name);
+                messages::uncoalesced(at, graph, &Buffer::of(graph, plan, access.buffer), &access)
+            };
+            find_uncoalesced(&kernel.program).into_iter().filter(much).map(tell).collect()
+        }
+    }
+}
+
+/// A buffer as the user knows it.
+pub(crate) struct Buffer {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its dtype and axes, where the user declares these.
+    pub(crate) declared: Option<(DType, Vec<AxisId>)>,
+    /// Whether it is a result.
+    pub(crate) is_result: bool,
+}
+
+impl Buffer {
+    fn of(graph: &Kernel, plan: &Plan, buffer: BufferRef) -> Buffer {
+        match buffer {
+            BufferRef::Param(param) => {
+                let param = graph.param(param);
+                let declared = match &param.kind {
+                    ParamKind::Tensor { dtype, axes, .. } => Some((*dtype, axes.clone())),
+                    ParamKind::Scalar { .. } | ParamKind::Axis { .. } => None,
+                };
+                Buffer { name: param.name.clone(), declared, is_result: false }
+            }
+            BufferRef::Result(number) => {
+                let of = |output: &Output| match &output.target {
+                    OutputTarget::Result { index, axes } if *index == number => {
+                        Some((graph.node(output.value).ty.dtype, axes.clone()))
+                    }
+                    OutputTarget::Result { .. } | OutputTarget::Param { .. } => None,
+                };
+                let several = number > 0
+                    || graph.outputs.iter().any(
+                        |output| matches!(output.target, OutputTarget::Result { index, .. } if index > 0),
+                    );
+                let name = if several { format!("result{number}") } else { "result".to_owned() };
+                Buffer { name, declared: graph.outputs.iter().find_map(of), is_result: true }
+            }
+            BufferRef::Temp(temp) => {
+                let name = plan.temps.get(temp.index()).map(|temp| label(graph, temp.node));
+                Buffer { name: name.unwrap_or_default(), declared: None, is_result: false }
+            }
         }
     }
 }

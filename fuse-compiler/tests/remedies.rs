@@ -15,20 +15,63 @@ fn plan(source: &str) -> PlannedKernel {
     planned.swap_remove(0)
 }
 
-/// Does what a remedy says where that is a change of the text alone.
+/// Does what a remedy says, by its words and the text alone.
 #[track_caller]
 fn apply(remedy: &str, source: &str) -> String {
     let quoted: Vec<&str> = remedy.split('`').skip(1).step_by(2).collect();
-    let &[written] = quoted.as_slice() else { panic!("`{remedy}` is not one change") };
-    let mended = match written {
-        "materialize()" => source.replace(".materialize()", ""),
-        argument if source.contains("#[kernel(") => {
+    let mended = match (remedy, quoted.as_slice()) {
+        ("return a new tensor instead of writing in place", _) => return_new_tensor(source),
+        ("leave the weights in f32", _) => source.replace(" as f16)", ")"),
+        ("scale the scores before their maximum is taken", _) => scale_first(source),
+        (_, ["#[op]"]) => move_to_op(source),
+        (_, [quotient]) if remedy.starts_with("pad what ") => pad_operands(source, quotient),
+        (_, ["materialize()"]) => source.replace(".materialize()", ""),
+        (_, [argument]) if source.contains("#[kernel(") => {
             source.replace("#[kernel(", &format!("#[kernel({argument}, "))
         }
-        argument => source.replace("#[kernel]", &format!("#[kernel({argument})]")),
+        (_, [argument]) => source.replace("#[kernel]", &format!("#[kernel({argument})]")),
+        _ => panic!("`{remedy}` is not one change"),
     };
     assert_ne!(mended, source, "{remedy}");
     mended
+}
+
+/// What stands between two texts.
+#[track_caller]
+fn between<'a>(source: &'a str, start: &str, end: &str) -> &'a str {
+    let (_, rest) = source.split_once(start).unwrap_or_else(|| panic!("no `{start}` in {source}"));
+    rest.split_once(end).unwrap_or_else(|| panic!("no `{end}` after `{start}` in {source}")).0
+}
+
+/// `(x: &mut T) { *x = value; }` as `(x: T) -> T { value }`.
+fn return_new_tensor(source: &str) -> String {
+    let (name, ty) = between(source, "(", ") {").split_once(": &mut ").expect("a parameter to write to");
+    let value = between(source, &format!("*{name} = "), "; }");
+    let head = source.split_once('(').expect("a kernel").0;
+    format!("{head}({name}: {ty}) -> {ty} {{ {value} }}")
+}
+
+/// `(score - score.max(T)) * factor` with every score times the factor, and nothing after the difference.
+fn scale_first(source: &str) -> String {
+    let shifted = between(source, "let e = (", ").exp()");
+    let (difference, factor) = shifted.rsplit_once(" * ").expect("a factor");
+    let scaled = difference.replace("score", &format!("(score * {factor})"));
+    source.replace(shifted, &scaled)
+}
+
+/// The body of a kernel of one vector as an op that the kernel calls.
+fn move_to_op(source: &str) -> String {
+    let (head, body) = source.split_once(" { ").expect("a body");
+    let name = between(head, "<N>(", ":");
+    format!("#[op] fn steps({name}: f32) -> f32 {{ {body} {head} {{ steps({name}) }}")
+}
+
+/// `(x / y).pad(..)` as a quotient of padded operands; by one division cannot fault.
+fn pad_operands(source: &str, quotient: &str) -> String {
+    let pad = between(source, &format!("({quotient})"), ")").to_owned() + ")";
+    let (dividend, divisor) = quotient.split_once(" / ").expect("a quotient");
+    let by_one = pad.replace("fill = 0", "fill = 1");
+    source.replace(&format!("({quotient}){pad}"), &format!("{dividend}{pad} / {divisor}{by_one}"))
 }
 
 /// The kernel is refused a fusion with this remedy. As `mended` it is refused it no more, and takes fewer launches.
@@ -44,7 +87,7 @@ fn check_mended(source: &str, refusal: Refusal, remedy: &str, mended: &str) {
     assert!(after.plan.launch_count() < before.plan.launch_count(), "{shown}");
 }
 
-/// The same, where the text of the remedy says to the letter what to write.
+/// The same, mended by what the remedy says.
 #[track_caller]
 fn check(source: &str, refusal: Refusal, remedy: &str) {
     check_mended(source, refusal, remedy, &apply(remedy, source));
@@ -132,12 +175,10 @@ fn a_contract_joins_long_sweeps_that_share_nothing() {
 #[test]
 fn a_long_chain_becomes_an_op() {
     let steps: String = (0..300).map(|k| format!("let x{} = x{k} * 1.5 + 0.5; ", k + 1)).collect();
-    check_mended(
+    check(
         &format!("#[kernel] fn k<N>(x0: Tensor<f32, N>) -> Tensor<f32, N> {{ {steps} x300 }}"),
         Refusal::CodeSize,
         "write elementwise steps as one `#[op]`: its code counts as 64 operations at most",
-        "#[op] fn steps(x: f32) -> f32 { let mut y = x; for _ in 0..300 { y = y * 1.5 + 0.5; } y }
-         #[kernel] fn k<N>(x0: Tensor<f32, N>) -> Tensor<f32, N> { steps(x0) }",
     );
 }
 
@@ -173,28 +214,20 @@ fn many_tensors_are_passed_as_one() {
 
 #[test]
 fn operands_are_padded_in_place_of_a_quotient() {
-    let kernel = |value: &str| {
-        format!(
-            "#[kernel] fn k<N, P>(x: Tensor<i32, N>, y: Tensor<i32, N>, z: Tensor<i32, P>) -> Tensor<i32, P> {{
-                let y = y | 1;
-                {value} + z
-            }}"
-        )
-    };
-    check_mended(
-        &kernel("(x / y).pad(N, 1, 1, P, fill = 0)"),
+    check(
+        "#[kernel] fn k<N, P>(x: Tensor<i32, N>, y: Tensor<i32, N>, z: Tensor<i32, P>) -> Tensor<i32, P> {
+            let y = y | 1;
+            (x / y).pad(N, 1, 1, P, fill = 0) + z
+        }",
         Refusal::IndexMismatch,
         "pad what `x / y` is computed from, with values for which it cannot fault",
-        &kernel("x.pad(N, 1, 1, P, fill = 0) / y.pad(N, 1, 1, P, fill = 1)"),
     );
 }
 
 #[test]
 fn a_new_tensor_is_returned() {
-    let before = "#[kernel] fn k<N>(x: &mut Tensor<f32, N>) { *x = x.reverse(N).exp(); }";
-    let after = "#[kernel] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x.reverse(N).exp() }";
-    let remedy = "return a new tensor instead of writing in place";
-    check_mended(before, Refusal::InPlaceHazard, remedy, after);
+    let source = "#[kernel] fn k<N>(x: &mut Tensor<f32, N>) { *x = x.reverse(N).exp(); }";
+    check(source, Refusal::InPlaceHazard, "return a new tensor instead of writing in place");
 }
 
 /// Attention with other weights.
@@ -209,14 +242,11 @@ fn attention(weights: &str) -> String {
 
 #[test]
 fn weights_stay_in_f32() {
-    let (before, after) = (attention("(score.softmax(T) as f16)"), attention("score.softmax(T)"));
-    check_mended(&before, Refusal::NotStreamed, "leave the weights in f32", &after);
+    check(&attention("(score.softmax(T) as f16)"), Refusal::NotStreamed, "leave the weights in f32");
 }
 
 #[test]
 fn scores_are_scaled_before_their_maximum_is_taken() {
-    let softmax = |shifted: &str| attention(&format!("{{ let e = ({shifted}).exp(); e / e.sum(T) }}"));
-    let before = softmax("(score - score.max(T)) * 0.125");
-    let after = attention("{ let s = score * 0.125; let e = (s - s.max(T)).exp(); e / e.sum(T) }");
-    check_mended(&before, Refusal::NotStreamed, "scale the scores before their maximum is taken", &after);
+    let source = attention("{ let e = ((score - score.max(T)) * 0.125).exp(); e / e.sum(T) }");
+    check(&source, Refusal::NotStreamed, "scale the scores before their maximum is taken");
 }

@@ -49,6 +49,8 @@ mod streamed;
 
 mod narrow;
 
+pub mod coalescing;
+
 use crate::dtype::DType;
 use crate::id::{AxisId, GroupId, NodeId};
 use crate::index_map::Extent;

@@ -7,7 +7,7 @@
 //! gpu.rs                  a GPU: context, architecture, limits
 //! stream.rs               what orders work on it; memory.rs its blocks, fault.rs what kernels note,
 //!                         staging.rs copies that nobody waits for
-//! cubin.rs                from text to machine code; disk_cache.rs keeps it
+//! cubin.rs                from text to machine code; disk_cache.rs keeps it, embedded.rs has what the program carries
 //! module.rs               loaded functions of a kernel's variants
 //! launch.rs               a call's launches: arguments, variant, geometry
 //! graph.rs                calls that were captured, launched as one
@@ -42,6 +42,8 @@ mod stream;
 
 mod disk_cache;
 
+mod embedded;
+
 mod cubin;
 
 mod module;
@@ -62,6 +64,7 @@ use compiler::Compiler;
 use driver::Driver;
 
 pub use ahead::{Precompile, PrecompileError, Precompiled, Precompiler};
+pub use embedded::{MachineCode, add_machine_code};
 pub(crate) use graph::{Capture, CapturedGraph};
 pub(crate) use launch::run;
 pub(crate) use memory::DeviceBlock;

@@ -179,6 +179,22 @@ pub enum Error {
         /// What the compiler says.
         log: String,
     },
+    /// The program carries no machine code of a kernel for the GPU, and it cannot be compiled here.
+    NoMachineCode {
+        /// The kernel that the user called.
+        kernel: String,
+        /// The entry of one of its launches.
+        entry: String,
+        /// The GPU's architecture, e.g. `sm_90`.
+        architecture: String,
+        /// Why it is not compiled.
+        because: Box<crate::cuda::CudaUnavailable>,
+    },
+    /// Machine code that the program carries cannot be used.
+    MachineCode {
+        /// What is wrong with it.
+        what: String,
+    },
     /// A graph cannot be replayed, since the last tensor with the memory of an argument is gone.
     Dropped {
         /// The kernel.
@@ -385,6 +401,20 @@ impl fmt::Display for Error {
             }
             Error::CudaCompile { kernel, entry, log } => {
                 write!(f, "kernel `{kernel}`: the CUDA C++ of `{entry}` does not compile:\n{log}")
+            }
+            Error::NoMachineCode { kernel, entry, architecture, because } => {
+                write!(
+                    f,
+                    "kernel `{kernel}`: the program carries no machine code of `{entry}` for {architecture}, "
+                )?;
+                write!(
+                    f,
+                    "which `cargo fuse warm --arch {architecture} --embed` writes, and it cannot be compiled here: "
+                )?;
+                write!(f, "{because}")
+            }
+            Error::MachineCode { what } => {
+                write!(f, "the machine code cannot be used: {what}; `cargo fuse warm --embed` writes it anew")
             }
             Error::Dropped { kernel, argument } => {
                 write!(

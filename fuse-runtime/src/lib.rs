@@ -28,7 +28,8 @@ pub mod verify;
 pub mod survey;
 
 pub use call::CudaSource;
-pub use cuda::{CudaUnavailable, Precompile, PrecompileError, Precompiled, Precompiler};
+pub use cuda::{CudaUnavailable, add_machine_code};
+pub use cuda::{MachineCode, Precompile, PrecompileError, Precompiled, Precompiler};
 pub use device::Device;
 pub use element::Element;
 pub use error::Error;

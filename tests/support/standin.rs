@@ -71,8 +71,8 @@ pub fn in_child() -> bool {
     std::env::var_os(IN_CHILD).is_some()
 }
 
-/// A folder with a library or what is none in its place.
-fn libraries(name: &str, found: Found) -> PathBuf {
+/// A folder with a library, `cuda` or `nvrtc`, or what is none in its place.
+pub fn libraries(name: &str, found: Found) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let folder = BUILT.get_or_init(|| build(Path::new(env!("CARGO_TARGET_TMPDIR"))));
     let kind = match found {
@@ -93,7 +93,10 @@ fn build(target: &Path) -> PathBuf {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/standin");
+    // Tests of another package of the workspace have its folder.
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let mut sources = folders.map(|folder| folder.join("tests/support/standin"));
+    let sources = sources.find(|folder| folder.is_dir()).expect("the sources lie in the workspace");
     let start = |name: &str, kind: &str, options: &[&str]| {
         let folder = folder.join(format!("{kind}-{name}"));
         std::fs::create_dir_all(&folder).expect("cargo's folder for tests is writable");

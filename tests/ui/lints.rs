@@ -1,4 +1,4 @@
-// messages: unknown_lint, unfused, materialized
+// messages: unknown_lint, unfused, materialized, uncoalesced
 
 use fuse::fuse;
 
@@ -16,6 +16,17 @@ fuse! {
     fn stored<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> {
         let y = x.exp().materialize();
         y + 1.0
+    }
+
+    #[kernel(deny(uncoalesced))]
+    fn crossed<M, N>(x: Tensor<f32, M, N>, y: Tensor<f32, N, M>) -> Tensor<f32, M> { (x * y).sum(N) }
+
+    #[kernel(deny(uncoalesced))]
+    fn two_layouts<M, N>(x: Tensor<f32, M, N>) -> (Tensor<f32, M, N>, Tensor<f32, N, M>) { (x.exp(), x.sin()) }
+
+    #[kernel(deny(uncoalesced))]
+    fn every_other<M, N, const F: usize = { 2 * N }, const TWO: usize = 2>(x: Tensor<f32, M, F>) -> Tensor<f32, M, N> {
+        x.split(F, (N, TWO)).at(TWO, 0).exp()
     }
 
     #[kernel(deny(unfused, materialized), allow(unfused, materialized))]

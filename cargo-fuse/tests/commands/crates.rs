@@ -12,10 +12,29 @@ pub(crate) struct Crate {
 impl Crate {
     /// A crate named `demo` with this library. `test` names the folder.
     pub(crate) fn new(test: &str, library: &str) -> Crate {
+        // What is checked alone needs no GPUs.
+        let demo = Crate::with_dependency(test, ", default-features = false");
+        demo.write("src/lib.rs", library);
+        demo
+    }
+
+    /// A crate named `demo` with this program, which can use GPUs.
+    pub(crate) fn program(test: &str, program: &str) -> Crate {
+        let demo = Crate::with_dependency(test, "");
+        demo.write("src/main.rs", program);
+        demo
+    }
+
+    /// A folder with nothing in it.
+    pub(crate) fn empty(test: &str) -> Crate {
         let root = std::env::temp_dir().join(format!("cargo-fuse-{test}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
-        let demo = Crate { root };
-        let workspace = workspace();
+        fs::create_dir_all(&root).expect("the folder can be made");
+        Crate { root }
+    }
+
+    fn with_dependency(test: &str, options: &str) -> Crate {
+        let demo = Crate::empty(test);
         // To cargo a package at the root of a workspace is the same wherever that lies, so that in one target folder the crates
         // must differ in something else.
         let version = test.bytes().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
@@ -24,13 +43,11 @@ impl Crate {
             &format!(
                 "[package]\nname = \"demo\"\nversion = \"0.0.{version}\"\nedition = \"2024\"\n\n\
                  [features]\nextra = []\n\n[workspace]\n\n[dependencies]\n\
-                 fuse = {{ package = \"fuse-kernels\", path = \"{}\", default-features = false }}\n",
-                workspace.display()
+                 fuse = {{ package = \"fuse-kernels\", path = \"{}\"{options} }}\n",
+                workspace().display()
             ),
         );
-        let lock = fs::read_to_string(workspace.join("Cargo.lock")).expect("the workspace has a lock file");
-        demo.write("Cargo.lock", &lock);
-        demo.write("src/lib.rs", library);
+        demo.write("Cargo.lock", &lock_file());
         demo
     }
 
@@ -75,9 +92,30 @@ impl Crate {
         self.run(command, &target().join("fuse"))
     }
 
-    fn run(&self, mut command: Command, target: &Path) -> Ran {
+    fn run(&self, command: Command, target: &Path) -> Ran {
+        self.run_in("", command, target)
+    }
+
+    /// Runs a command line of cargo in a folder of this one; `cargo fuse` is the program that is tested.
+    pub(crate) fn shell(&self, folder: &str, line: &str) -> Ran {
+        let mut words = line.split_whitespace();
+        assert_eq!(words.next(), Some("cargo"), "{line}");
+        let words: Vec<&str> = words.collect();
+        let program =
+            if words.first() == Some(&"fuse") { env!("CARGO_BIN_EXE_cargo-fuse") } else { env!("CARGO") };
+        let mut command = Command::new(program);
+        command.args(&words);
+        // The folder in which `cargo fuse` builds is that in which a program is built.
+        let target = if words.first() == Some(&"fuse") { target() } else { target().join("fuse") };
+        if words.first() == Some(&"fuse") && !["fmt", "doctor"].contains(&words[1]) {
+            command.arg("--target-dir").arg(&target);
+        }
+        self.run_in(folder, command, &target)
+    }
+
+    fn run_in(&self, folder: &str, mut command: Command, target: &Path) -> Ran {
         let output = command
-            .current_dir(&self.root)
+            .current_dir(self.root.join(folder))
             .env("CARGO_TARGET_DIR", target)
             .env("CARGO_NET_OFFLINE", "true")
             .env("CARGO_TERM_QUIET", "true")
@@ -130,7 +168,13 @@ fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cargo-fuse")
 }
 
-fn workspace() -> &'static Path {
+/// What the workspace has chosen of its dependencies, so that nothing is asked for.
+pub(crate) fn lock_file() -> String {
+    fs::read_to_string(workspace().join("Cargo.lock")).expect("the workspace has a lock file")
+}
+
+/// The folder of the workspace.
+pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
 }
 

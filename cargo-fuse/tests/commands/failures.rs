@@ -1,6 +1,7 @@
 //! What goes wrong, and the exit status that says so: 1 for what was found, 2 for what kept from looking.
 
 use super::crates::{Crate, check_golden};
+use super::standins::{Found, libraries};
 use std::path::Path;
 
 const LIBRARY: &str = "\
@@ -103,4 +104,35 @@ fn the_doctor_looks_at_every_part_of_this_machine() {
     for part in ["cpu      ", "gpu      ", "cache    ", "rustfmt  "] {
         assert!(ran.out.lines().any(|line| line.starts_with(part)), "no {part} in {}", ran.out);
     }
+}
+
+/// With stand-ins for the driver and NVRTC, so that the words do not depend on the machine.
+#[test]
+fn the_doctor_knows_a_gpu_and_what_keeps_one_from_being_used() {
+    let demo = Crate::new("doctor-gpu", LIBRARY);
+    let cache = demo.root().join("cache");
+    let doctor = |driver, compiler| {
+        let folders = [libraries("cuda", driver), libraries("nvrtc", compiler)];
+        let folders = std::env::join_paths(folders).expect("no colon in a path");
+        let variables = [("LD_LIBRARY_PATH", Path::new(&folders)), ("FUSE_CACHE_DIR", cache.as_path())];
+        demo.fuse_with("doctor", &variables)
+    };
+    let text = doctor(Found::StandIn, Found::StandIn).ok();
+    let line =
+        |part: &str| text.lines().find(|line| line.starts_with(part)).map(str::to_owned).unwrap_or_default();
+    assert_eq!(line("driver"), "driver   for CUDA 13.0");
+    assert!(line("gpu").contains(", sm_90, ") && line("gpu").starts_with("gpu      0: "), "{text}");
+    assert!(line("nvrtc").starts_with("nvrtc    13.0, for sm_75, sm_80, "), "{text}");
+    assert_eq!(line("cache"), format!("cache    {}: 0 compiled kernels, 0 B", cache.display()));
+
+    let ran = doctor(Found::StandIn, Found::None);
+    assert_eq!(ran.failure(), (1, "1 thing is there and cannot be used"));
+    assert!(
+        ran.out.contains("gpu      0: cannot be used: no NVRTC: `libnvrtc` is not found; install it"),
+        "{}",
+        ran.out
+    );
+    let ran = doctor(Found::Old, Found::StandIn);
+    assert_eq!(ran.failure(), (1, "1 thing is there and cannot be used"));
+    assert!(ran.out.contains("install one for CUDA 11.4 or newer"), "{}", ran.out);
 }

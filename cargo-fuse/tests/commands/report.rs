@@ -28,6 +28,9 @@ fn the_page_shows_what_is_written_and_what_is_generated() {
         "<option selected=\"selected\">sm_90</option>",
         "--&gt; src/lib.rs:6:14",
         "class=\"edge refused\"",
+        // A roofline for each target, and what the simulator counts.
+        "<div class=\"roofline\" data-target=\"sm_90\">",
+        "Sectors are 32 bytes of global memory",
     ] {
         assert!(page.contains(text), "no {text} in the page");
     }

@@ -173,6 +173,7 @@ pub const ALL: &[&str] = &[
     "tuple_pattern_differs",
     "turbofish_not_expected",
     "unbounded_loop",
+    "uncoalesced",
     "unfused",
     "unknown_argument",
     "unknown_attribute",

@@ -19,7 +19,7 @@ const PITCH: u32 = SIDE + 1;
 /// Rows that the warps of a block take at once.
 const WARPS: u32 = super::THREADS / 32;
 /// Along shorter axes a tile would be mostly empty.
-const LEAST: u64 = 16;
+pub(super) const LEAST: u64 = 16;
 
 /// The axis along which loads are contiguous while stores are along the last, and these loads.
 pub(super) fn find_crossing(group: &ScheduledGroup) -> Option<(AxisId, Vec<ValueId>)> {

@@ -1,25 +1,44 @@
-//! From the text of a kernel to what the driver loads: out of the cache on disk, or compiled.
+//! From the text of a kernel to what the driver loads: carried by the program, out of the cache on disk, or compiled.
 
 use super::Compiler;
 use super::disk_cache::{DiskCache, Key};
+use super::embedded::{self, Embedded};
 use super::gpu::{Gpu, show_version};
 use super::handle::{CompileError, Output};
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// What the driver loads for a text under these options, to which the architecture is added.
 ///
 /// # Errors
-/// The compiler's log, or a call that failed.
-pub(super) fn compile(gpu: &Gpu, text: &str, options: Vec<String>) -> Result<Vec<u8>, CompileError> {
+/// The compiler's log, a call that failed, or that there is no compiler.
+pub(super) fn compile(gpu: &Gpu, text: &str, options: Vec<String>) -> Result<Code, CompileError> {
+    if let Some(carried) = find_embedded(gpu, text, options.clone()) {
+        return Ok(carried);
+    }
     static CACHE: OnceLock<Option<DiskCache>> = OnceLock::new();
     let cache = CACHE.get_or_init(DiskCache::of_user).as_ref();
-    // A GPU is only opened if its architecture can be compiled for.
-    let (output, architecture) = gpu.code().unwrap_or((Output::Cubin, String::new()));
+    let (compiler, output, architecture) = gpu.code().map_err(CompileError::NoCompiler)?;
     let request = Request { text, options: add_architecture(options, &architecture), output };
-    if let Some(code) = cache.and_then(|cache| request.find(gpu.compiler, cache)) {
-        return Ok(code);
-    }
-    request.compile(gpu.compiler, cache)
+    let bytes = match cache.and_then(|cache| request.find(compiler, cache)) {
+        Some(kept) => kept,
+        None => request.compile(compiler, cache)?,
+    };
+    Ok(Code { bytes: Cow::Owned(bytes), compiler: compiler.version() })
+}
+
+/// What the program carries for a text under these options, to which the architecture is added.
+pub(super) fn find_embedded(gpu: &Gpu, text: &str, options: Vec<String>) -> Option<Code> {
+    let options = add_architecture(options, &gpu.architecture_name());
+    let Embedded { code, compiler, .. } = embedded::find(text, &options)?;
+    Some(Code { bytes: Cow::Borrowed(code), compiler })
+}
+
+/// What the driver loads.
+pub(super) struct Code {
+    pub(super) bytes: Cow<'static, [u8]>,
+    /// The version of the NVRTC that made it, major and minor.
+    pub(super) compiler: (i32, i32),
 }
 
 /// The options with the architecture.

@@ -93,7 +93,7 @@ impl DiskCache {
 }
 
 /// The start of a key's file: everything that the code depends on, each part with its length.
-fn head(key: &Key<'_>) -> Vec<u8> {
+pub(super) fn head(key: &Key<'_>) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     let mut part = |bytes: &[u8]| {
         head.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
@@ -108,7 +108,7 @@ fn head(key: &Key<'_>) -> Vec<u8> {
 }
 
 /// FNV-1a over 64 bits: it finds what was cut short or changed by accident. Malice is kept out by the owner of the folder.
-fn checksum(bytes: &[u8]) -> u64 {
+pub(super) fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))

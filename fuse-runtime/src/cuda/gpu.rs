@@ -3,7 +3,7 @@
 use super::handle::{Attribute, CallError, Context, Output};
 use super::stream::Stream;
 use super::unavailable::CudaUnavailable;
-use super::{Compiler, Driver};
+use super::{Compiler, Driver, embedded};
 use fuse_ir::kernel_ir::DeviceNumbers;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(super) driver: &'static Driver,
-    pub(super) compiler: &'static Compiler,
+    /// NVRTC, or why there is none: then the program carries code for this GPU.
+    pub(super) compiler: Result<&'static Compiler, CudaUnavailable>,
     pub(super) ordinal: usize,
     pub(super) name: String,
     pub(super) context: Context,
@@ -49,18 +50,19 @@ impl Gpu {
         if ordinal >= count {
             return Err(CudaUnavailable::NoDevice { ordinal, count });
         }
-        let compiler = Compiler::get()?;
-        let gpu = Gpu::ask(driver, compiler, ordinal).map_err(CudaUnavailable::start)?;
+        let gpu = Gpu::ask(driver, Compiler::get(), ordinal).map_err(CudaUnavailable::start)?;
         match gpu.code() {
-            Some(_) => Ok(gpu),
-            None => Err(CudaUnavailable::UnknownArchitecture {
-                device: format!("sm_{}", gpu.architecture),
-                compiler: gpu.compiler_version(),
-            }),
+            Err(_) if embedded::has_architecture(gpu.architecture) => Ok(gpu),
+            Err(because) => Err(because),
+            Ok(_) => Ok(gpu),
         }
     }
 
-    fn ask(driver: &'static Driver, compiler: &'static Compiler, ordinal: usize) -> Result<Gpu, CallError> {
+    fn ask(
+        driver: &'static Driver,
+        compiler: Result<&'static Compiler, CudaUnavailable>,
+        ordinal: usize,
+    ) -> Result<Gpu, CallError> {
         let number = ordinal as i32;
         let ask = |attribute| driver.attribute(number, attribute).map(|n| n.max(0));
         let gpu = Gpu {
@@ -86,13 +88,22 @@ impl Gpu {
     /// What texts are compiled to: machine code for the GPU's own architecture, or, by a compiler that does not know it,
     /// PTX of the last one that it knows, which the driver compiles on. A driver older than the compiler does not take its
     /// PTX, so that this is the second choice.
-    pub(super) fn code(&self) -> Option<(Output, String)> {
-        let known = self.compiler.architectures();
+    ///
+    /// # Errors
+    /// If there is no compiler, or none for this GPU.
+    pub(super) fn code(&self) -> Result<(&'static Compiler, Output, String), CudaUnavailable> {
+        let compiler = self.compiler.clone()?;
+        let known = compiler.architectures();
         if known.contains(&self.architecture) {
-            return Some((Output::Cubin, format!("sm_{}", self.architecture)));
+            return Ok((compiler, Output::Cubin, self.architecture_name()));
         }
-        let older = known.iter().rev().find(|&&a| a < self.architecture)?;
-        Some((Output::Ptx, format!("compute_{older}")))
+        match known.iter().rev().find(|&&a| a < self.architecture) {
+            Some(older) => Ok((compiler, Output::Ptx, format!("compute_{older}"))),
+            None => Err(CudaUnavailable::UnknownArchitecture {
+                device: self.architecture_name(),
+                compiler: show_version(compiler),
+            }),
+        }
     }
 
     /// What launches pass and choose variants by.
@@ -100,8 +111,9 @@ impl Gpu {
         DeviceNumbers { architecture: self.architecture, multiprocessors: self.multiprocessors }
     }
 
-    pub(super) fn compiler_version(&self) -> String {
-        show_version(self.compiler)
+    /// E.g. `sm_90`.
+    pub(super) fn architecture_name(&self) -> String {
+        format!("sm_{}", self.architecture)
     }
 
     /// Notes a stream of it.

@@ -1,5 +1,6 @@
 //! What the driver calls things: handles, opaque and of no meaning outside of it.
 
+use super::unavailable::CudaUnavailable;
 use std::fmt;
 
 macro_rules! handles {
@@ -108,6 +109,8 @@ pub(crate) enum CompileError {
     Log(String),
     /// A call failed.
     Call(CallError),
+    /// There is no compiler for it.
+    NoCompiler(CudaUnavailable),
 }
 
 impl From<CallError> for CompileError {

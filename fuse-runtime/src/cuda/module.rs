@@ -1,6 +1,6 @@
 //! The functions of a kernel on a GPU: each variant compiled and loaded when a call first takes it.
 
-use super::cubin;
+use super::cubin::{self, Code};
 use super::gpu::Gpu;
 use super::handle::{CallError, CompileError, Function, Module};
 use super::stream::Stream;
@@ -143,17 +143,21 @@ impl GpuKernel {
         key: FunctionKey,
         text: &str,
     ) -> Result<LoadedFunction, Error> {
-        let facts: Vec<bool> = (0..kernel.facts.len()).map(|k| key.facts >> k & 1 == 1).collect();
-        let code = cubin::compile(&self.gpu, text, compile_options(kernel, &facts));
-        let code = code.map_err(|error| match error {
+        let code = self.code(kernel, key, text).map_err(|error| match error {
             CompileError::Log(log) => {
                 Error::CudaCompile { kernel: name.to_owned(), entry: kernel.name.clone(), log }
             }
             CompileError::Call(error) => stream.error(error, Some(name)),
+            CompileError::NoCompiler(because) => Error::NoMachineCode {
+                kernel: name.to_owned(),
+                entry: kernel.name.clone(),
+                architecture: self.gpu.architecture_name(),
+                because: Box::new(because),
+            },
         })?;
         let driver = self.gpu.driver;
-        let module = self.gpu.enter().and_then(|()| driver.load_module(&code));
-        let module = module.map_err(|error| self.load_error(stream, error, name))?;
+        let module = self.gpu.enter().and_then(|()| driver.load_module(&code.bytes));
+        let module = module.map_err(|error| self.load_error(stream, error, name, code.compiler))?;
         let find = || {
             let function = driver.function(module, &entry_name(kernel))?;
             let (_, local_bytes) = driver.resources(function)?;
@@ -170,6 +174,16 @@ impl GpuKernel {
         })
     }
 
+    /// The code of a text. Where nothing compiles, what the program carries without the facts serves as well: they are
+    /// promises of which it makes no use.
+    fn code(&self, kernel: &Kernel, key: FunctionKey, text: &str) -> Result<Code, CompileError> {
+        let facts: Vec<bool> = (0..kernel.facts.len()).map(|k| key.facts >> k & 1 == 1).collect();
+        let code = cubin::compile(&self.gpu, text, compile_options(kernel, &facts));
+        let Err(CompileError::NoCompiler(because)) = code else { return code };
+        let options = compile_options(kernel, &vec![false; facts.len()]);
+        cubin::find_embedded(&self.gpu, text, options).ok_or(CompileError::NoCompiler(because))
+    }
+
     /// Gives a function back that nobody launches.
     fn unload(&self, function: LoadedFunction) {
         // A module says itself of which GPU it is.
@@ -179,8 +193,7 @@ impl GpuKernel {
     }
 
     /// That code cannot be loaded. A driver that is for an older CUDA than NVRTC may not take NVRTC's code.
-    fn load_error(&self, stream: &Stream, error: CallError, kernel: &str) -> Error {
-        let compiler = self.gpu.compiler.version();
+    fn load_error(&self, stream: &Stream, error: CallError, kernel: &str, compiler: (i32, i32)) -> Error {
         match self.gpu.driver.version() {
             Ok(driver) if error.is_refused_code() && driver < compiler => Error::CudaVersions {
                 kernel: kernel.to_owned(),

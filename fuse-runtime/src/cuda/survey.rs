@@ -25,7 +25,7 @@ pub(crate) fn find_gpus() -> Result<Vec<Result<survey::Gpu, CudaUnavailable>>, C
         let gpu = &stream.0.gpu;
         Ok(survey::Gpu {
             name: gpu.name.clone(),
-            architecture: format!("sm_{}", gpu.architecture),
+            architecture: gpu.architecture_name(),
             shared_memory: gpu.shared_memory,
         })
     };

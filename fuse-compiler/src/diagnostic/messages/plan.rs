@@ -1,6 +1,10 @@
 //! Errors of the planner.
 
 use crate::diagnostic::{Diagnostic, Place};
+use crate::lint::Buffer;
+use fuse_ir::graph::Kernel;
+use fuse_ir::id::AxisId;
+use fuse_ir::lower::coalescing::Uncoalesced;
 use fuse_ir::plan::Decision;
 use proc_macro2::Span;
 use std::path::Path;
@@ -73,6 +77,46 @@ pub fn materialized(at: Place, value: &str, bytes: u64) -> Diagnostic {
     Diagnostic::new("materialized", at, format!("`{value}` lies in memory between launches"))
         .note(format!("it takes {mebibytes:.1} MiB under the assumed extents"))
         .help("`cargo fuse explain` shows why it is not fused into what reads it")
+}
+
+/// A read or write across the grain of memory, of a kernel that denies or warns of it.
+///
+/// ```text
+/// #[kernel(deny(uncoalesced))] fn k<M, N>(x: Tensor<f32, M, N>, y: Tensor<f32, N, M>) -> Tensor<f32, M> { (x * y).sum(N) }
+///                                                                                                          ^^^^^
+/// ```
+pub(crate) fn uncoalesced(at: Place, kernel: &Kernel, buffer: &Buffer, access: &Uncoalesced) -> Diagnostic {
+    let name = &buffer.name;
+    let what = if access.written { "written" } else { "read" };
+    let axis = |id: AxisId| kernel.axis(id).name.as_str();
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let message = format!("`{name}` is {what} across the grain of memory");
+    let note = format!(
+        "threads that are neighbours along `{}` are {} elements apart in it: {:.1} MiB are moved where {:.1} MiB would do, \
+         under the assumed extents",
+        axis(access.along),
+        access.distance,
+        mebibytes(access.moved),
+        mebibytes(access.least)
+    );
+    let help = match &buffer.declared {
+        _ if access.skips => format!(
+            "give what lies between those elements an axis of its own that comes before `{}`",
+            axis(access.along)
+        ),
+        Some((dtype, axes)) => {
+            let others = axes.iter().filter(|a| **a != access.steps).chain([&access.steps]);
+            let list: Vec<&str> = others.map(|a| axis(*a)).collect();
+            let verb = if buffer.is_result { "return" } else { "declare" };
+            format!(
+                "{verb} `{name}` as `Tensor<{}, {}>`, which lies along them",
+                dtype.name(),
+                list.join(", ")
+            )
+        }
+        None => "`cargo fuse explain` shows why it is not fused into what reads it".to_owned(),
+    };
+    Diagnostic::new("uncoalesced", at, message).note(note).help(help)
 }
 
 /// What `FUSE_PLAN_DIR` names takes no files.

@@ -148,8 +148,10 @@ pub fn unknown_kernel_argument(name: &Ident) -> Diagnostic {
 /// ```
 pub fn unknown_lint(name: &Ident) -> Diagnostic {
     let names: Vec<String> = Lint::ALL.iter().map(|lint| format!("`{}`", lint.name())).collect();
+    let (last, others) =
+        names.split_last().map_or(("", &names[..]), |(last, others)| (last.as_str(), others));
     Diagnostic::new("unknown_lint", name.span(), format!("there is no lint `{name}`"))
-        .note(format!("the lints are {}", names.join(" and ")))
+        .note(format!("the lints are {} and {last}", others.join(", ")))
 }
 
 /// The arguments of `#[reduce]` are a closed list.
