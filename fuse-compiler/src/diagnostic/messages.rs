@@ -229,13 +229,18 @@ mod tests {
         include_str!("messages/tensor.rs"),
     ];
 
+    /// The functions that give a diagnostic and are not given one.
     fn constructors() -> Vec<syn::ItemFn> {
+        let is_diagnostic = |ty: &syn::Type| quote::ToTokens::to_token_stream(ty).to_string() == "Diagnostic";
+        let is_constructor = |f: &syn::ItemFn| {
+            let gives = matches!(&f.sig.output, syn::ReturnType::Type(_, ty) if is_diagnostic(ty));
+            let given = |arg: &syn::FnArg| matches!(arg, syn::FnArg::Typed(arg) if is_diagnostic(&arg.ty));
+            !matches!(f.vis, syn::Visibility::Inherited) && gives && !f.sig.inputs.iter().any(given)
+        };
         let items = SOURCES.iter().flat_map(|source| syn::parse_file(source).expect("own source").items);
         items
             .filter_map(|item| match item {
-                syn::Item::Fn(function) if matches!(function.vis, syn::Visibility::Public(_)) => {
-                    Some(function)
-                }
+                syn::Item::Fn(function) => is_constructor(&function).then_some(function),
                 _ => None,
             })
             .collect()

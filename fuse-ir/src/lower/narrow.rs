@@ -47,11 +47,12 @@ fn group_fits(
     // A quarter is left for the steps of loops past the end. Where a kernel streams, rows, streamed positions and columns are
     // numbers of their own.
     let (outer, reduced) = (&mut group.outer.iter(), &mut group.reduced.iter());
-    let numbers = match streamed {
-        true => vec![positions(outer), positions(reduced)],
-        false => vec![positions(&mut outer.chain(reduced))],
+    let fits = |n: Option<i128>| n.is_some_and(|n| n < LIMIT / 2);
+    let all_fit = match streamed {
+        true => fits(positions(outer)) && fits(positions(reduced)),
+        false => fits(positions(&mut outer.chain(reduced))),
     };
-    if numbers.iter().any(|n| n.is_none_or(|n| n >= LIMIT / 2)) {
+    if !all_fit {
         return false;
     }
     let buffer_fits = |buffer: BufferRef, indices: &[(AxisId, IndexExpr)]| {

@@ -63,8 +63,12 @@ impl Emitter<'_> {
             });
             let most = spread.combine(b, most.into(), maximum);
             let shift = b.bind("shift", reference(&most));
-            // Before the first finite exponent there is nothing to scale.
-            let unchanged = before.clone().equals(&most) | before.clone().equals(f32::NEG_INFINITY);
+            // Before the first finite exponent there is nothing to scale, and in the second round nothing changes: not even
+            // NaN, which is not equal to itself.
+            let mut unchanged = before.clone().equals(&most) | before.clone().equals(f32::NEG_INFINITY);
+            if let Some((_, round)) = &state.again {
+                unchanged = unchanged | round.clone().equals(0u32).unary(ScalarOp::Not);
+            }
             let scaled = (reference(&before) - &shift).unary(ScalarOp::Exp);
             let factor = b.bind("factor", unchanged.select(1.0f32, scaled));
             b.set_element(state.greatest, &i, most);

@@ -318,7 +318,7 @@ fuse_causal_f16(
                             const f32 other_2 = __shfl_xor_sync(0xffffffffu, own_2, 2, 4);
                             const f32 of_all = fuse::maximum<f32>(own_2, other_2);
                             const f32 shift = of_all == __uint_as_float(0xff800000u) ? 0.0f : of_all == __uint_as_float(0x7f800000u) ? 3.4028235e38f : of_all;
-                            const f32 factor = before == of_all || before == __uint_as_float(0xff800000u) ? 1.0f : ::expf((before == __uint_as_float(0xff800000u) ? 0.0f : before == __uint_as_float(0x7f800000u) ? 3.4028235e38f : before) - shift);
+                            const f32 factor = before == of_all || before == __uint_as_float(0xff800000u) || !(round == 0u) ? 1.0f : ::expf((before == __uint_as_float(0xff800000u) ? 0.0f : before == __uint_as_float(0x7f800000u) ? 3.4028235e38f : before) - shift);
                             greatest[i_2] = of_all;
                             row_sum[i_2] = row_sum[i_2] * factor;
 #pragma unroll

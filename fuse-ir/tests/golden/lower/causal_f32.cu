@@ -236,7 +236,7 @@ fuse_causal_f32(
                         const f32 other_4 = __shfl_xor_sync(0xffffffffu, own_4, 8, 16);
                         const f32 of_all = fuse::maximum<f32>(own_4, other_4);
                         const f32 shift = of_all == __uint_as_float(0xff800000u) ? 0.0f : of_all == __uint_as_float(0x7f800000u) ? 3.4028235e38f : of_all;
-                        const f32 factor = before == of_all || before == __uint_as_float(0xff800000u) ? 1.0f : ::expf((before == __uint_as_float(0xff800000u) ? 0.0f : before == __uint_as_float(0x7f800000u) ? 3.4028235e38f : before) - shift);
+                        const f32 factor = before == of_all || before == __uint_as_float(0xff800000u) || !(round == 0u) ? 1.0f : ::expf((before == __uint_as_float(0xff800000u) ? 0.0f : before == __uint_as_float(0x7f800000u) ? 3.4028235e38f : before) - shift);
                         greatest[i_3] = of_all;
                         row_sum[i_3] = row_sum[i_3] * factor;
 #pragma unroll
