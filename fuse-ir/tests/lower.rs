@@ -3,5 +3,6 @@
 mod lower {
     mod contractions;
     mod golden;
+    mod noise;
     mod streamed;
 }

@@ -7,7 +7,7 @@ use crate::graph::MapFn;
 use crate::id::{AxisId, FnId, GroupId, NodeId, ValueId};
 use crate::index_map::{Bound, IndexExpr};
 use crate::kernel_ir::build::Builder;
-use crate::kernel_ir::{Access, AtomicOp, Builtin, Expr, LocalKind, Size, Stmt, Usage};
+use crate::kernel_ir::{Access, AtomicOp, Builtin, Expr, LocalKind, Size, Stmt, Unroll, Usage};
 use crate::program::Program;
 use crate::scalar::ScalarOp;
 use crate::schedule::{BodyOp, BufferRef, Level, Operand, ScheduledGroup, Store};
@@ -54,7 +54,12 @@ pub(super) struct Scope {
 impl Scope {
     /// Nothing is known.
     pub(super) fn new(group: &ScheduledGroup) -> Self {
-        Scope { values: vec![None; group.values.len()], ..Scope::default() }
+        Scope::default().enter(group)
+    }
+
+    /// The same place in another group, of whose values none is known.
+    pub(super) fn enter(&self, group: &ScheduledGroup) -> Self {
+        Scope { values: vec![None; group.values.len()], ..self.clone() }
     }
 }
 
@@ -298,6 +303,26 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// A loop over `0..count`, the variable a u32.
+    pub(super) fn repeat(
+        &mut self,
+        name: &str,
+        count: u32,
+        unroll: Unroll,
+        body: impl FnOnce(&mut Self, Expr),
+    ) {
+        if count == 1 {
+            body(self, 0u32.into());
+            return;
+        }
+        let local = self.builder.local(name, DType::U32, LocalKind::Loop);
+        self.builder.open();
+        body(self, Expr::Local(local));
+        let body = self.builder.close();
+        let (start, end, step) = (0u32.into(), count.into(), 1u32.into());
+        self.builder.push(Stmt::For { local, start, end, step, unroll, body });
+    }
+
     /// Whether a function of the user may fault.
     pub(super) fn may_call_fault(&self, function: FnId) -> bool {
         self.faulting.get(function.index()).copied().unwrap_or(true)
@@ -432,4 +457,9 @@ pub(super) fn both(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
         (Some(e), None) | (None, Some(e)) => Some(e),
         (None, None) => None,
     }
+}
+
+/// `a * b + sum`, rounded once where it rounds.
+pub(super) fn multiply_add(dtype: DType, [a, b]: [Expr; 2], sum: Expr) -> Expr {
+    if dtype.is_float() { Expr::op(ScalarOp::MulAdd, vec![a, b, sum]) } else { a * b + sum }
 }

@@ -24,7 +24,7 @@ pub(super) use shape::{TileShape, structures};
 
 use super::body::{Emitter, Scope};
 use crate::dtype::DType;
-use crate::id::{ArrayId, AxisId};
+use crate::id::ArrayId;
 use crate::kernel_ir::build::thread_x;
 use crate::kernel_ir::{Condition, Expr, LocalKind, Size, Stmt, Unroll};
 use crate::schedule::ScheduledGroup;
@@ -42,18 +42,9 @@ struct TilePlace {
     /// The first row and column of the tile.
     first_row: Expr,
     first_column: Expr,
-    /// The linear position on the batch axes, and the position on each.
+    /// The linear position on the batch axes, and what is known there.
     batch: Expr,
-    batch_axes: Vec<(AxisId, Expr)>,
-}
-
-impl TilePlace {
-    /// A scope of a part of the contraction, at the batch of the tile.
-    fn scope(&self, group: &ScheduledGroup) -> Scope {
-        let mut scope = Scope::new(group);
-        scope.positions.extend(self.batch_axes.iter().cloned());
-        scope
-    }
+    scope: Scope,
 }
 
 impl Emitter<'_> {
@@ -92,7 +83,7 @@ impl Emitter<'_> {
             .collect();
         let mut scopes: Vec<Scope> = Vec::new();
         for panel in &parts.panels {
-            let mut scope = place.scope(&panel.group);
+            let mut scope = place.scope.enter(&panel.group);
             self.compute_prologue(&panel.group, false, &mut scope);
             scopes.push(scope);
         }
@@ -175,8 +166,7 @@ impl Emitter<'_> {
         let batch = self.widen(batch);
         let mut scope = Scope::default();
         self.decompose(batch.clone(), &parts.sides.batch, &mut scope);
-        let batch_axes = scope.positions.into_iter().collect();
-        TilePlace { rows, columns, depth, first_row, first_column, batch, batch_axes }
+        TilePlace { rows, columns, depth, first_row, first_column, batch, scope }
     }
 
     /// What must hold for a tile of that shape to be the one to take.
@@ -194,20 +184,6 @@ impl Emitter<'_> {
             requires.push(Condition::AtMost(Size::from(units) * 3u64, blocks.clone() * 4u64));
         }
         self.builder.kernel_mut().requires.extend(requires);
-    }
-
-    /// A loop over `0..count`, the variable a u32.
-    fn repeat(&mut self, name: &str, count: u32, unroll: Unroll, body: impl FnOnce(&mut Self, Expr)) {
-        if count == 1 {
-            body(self, 0u32.into());
-            return;
-        }
-        let local = self.builder.local(name, DType::U32, LocalKind::Loop);
-        self.builder.open();
-        body(self, Expr::Local(local));
-        let body = self.builder.close();
-        let (start, end, step) = (0u32.into(), count.into(), 1u32.into());
-        self.builder.push(Stmt::For { local, start, end, step, unroll, body });
     }
 
     /// The number of an item that this thread has in turn `turn` of a walk of the block's threads over items.

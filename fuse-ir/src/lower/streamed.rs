@@ -28,8 +28,8 @@ use super::Structure;
 use super::body::{Emitter, Scope};
 use crate::dtype::{DType, Value};
 use crate::id::{ArrayId, AxisId, LocalId, ValueId, ViewId};
-use crate::kernel_ir::build::{element, slots, thread_x};
-use crate::kernel_ir::{AtomicOp, Block, Expr, LocalKind, Size, Stmt, Unroll};
+use crate::kernel_ir::build::{Builder, element, slots, thread_x};
+use crate::kernel_ir::{AtomicOp, Expr, LocalKind, Size, Stmt, Unroll};
 use crate::program::Program;
 use crate::scalar::ScalarOp;
 use crate::schedule::streamed::{StreamParts, cut_streamed};
@@ -98,6 +98,21 @@ struct Stream<'a> {
     /// The position on the batch axes.
     batch: Expr,
     state: State,
+}
+
+impl<'a> Stream<'a> {
+    /// The streamed positions from the one on with which a tile begins.
+    fn keys_from(&self, first: &Expr) -> Side<'a> {
+        Side { axes: &self.parts.streamed, first: first.clone(), count: self.keys.clone() }
+    }
+}
+
+/// Notes of values of an excluded tile whether they are finite: 0 times others is NaN.
+fn note_values(b: &mut Builder, excluded: ArrayId, values: ArrayId, count: u32) {
+    b.unrolled("j", count, |b, j| {
+        let zero = element(values, &j) * 0.0f32;
+        b.set_element(excluded, &j, element(excluded, &j) + zero);
+    });
 }
 
 /// The tiles of shared memory.
@@ -336,51 +351,52 @@ impl Emitter<'_> {
         let group = &parts.of_rows;
         let rows = stream.spread.own()[0];
         self.share_statistics(stream);
-        let mut base = Scope { values: vec![None; group.values.len()], ..place.clone() };
+        let mut base = place.enter(group);
         base.active = None;
         self.compute_prologue(group, false, &mut base);
-        let local = self.builder.local("i", DType::U32, LocalKind::Loop);
-        self.builder.open();
-        let i = Expr::Local(local);
-        let mut scope = base;
-        let inside = self.row_scope(stream, &i, &mut scope);
-        scope.active = Some(inside.clone());
-        let greatest = element(stream.state.greatest, &i);
-        let mut give = |v: ValueId, e: Expr| scope.values[v.index()] = Some(e);
-        if let Some(v) = parts.reference {
-            give(v, softmax::reference(&greatest));
-        }
-        for (m, array) in parts.maxima.iter().zip(&stream.state.maxima) {
-            let of_exponent = Some(m.tile) == parts.exponent;
-            give(m.given, if of_exponent { greatest.clone() } else { element(*array, &i) });
-        }
-        for (s, array) in parts.sums.iter().zip(&stream.state.sums) {
-            give(s.given, element(*array, &i));
-        }
-        let pass = group.passes[0].clone();
-        self.compute_all(group, &pass.values, &mut scope);
-        for (v, array) in of_rows {
-            let e = self.value(&scope, *v);
-            self.builder.set_element(*array, &i, e);
-        }
-        let first = stream.columns.first.clone().equals(self.number(0));
-        let leads = inside & stream.spread.leads() & first;
-        scope.active = Some(self.builder.bind("leads", leads));
-        for store in &group.stores {
-            self.store(group, store, &scope);
-        }
-        let body = self.builder.close();
-        self.unroll(local, rows, body);
+        self.repeat("i", rows, Unroll::Full, |em, i| {
+            let mut scope = base;
+            let inside = em.row_scope(stream, &i, &mut scope);
+            scope.active = Some(inside.clone());
+            let greatest = element(stream.state.greatest, &i);
+            let mut give = |v: ValueId, e: Expr| scope.values[v.index()] = Some(e);
+            if let Some(v) = parts.reference {
+                give(v, softmax::reference(&greatest));
+            }
+            for (m, array) in parts.maxima.iter().zip(&stream.state.maxima) {
+                let of_exponent = Some(m.tile) == parts.exponent;
+                give(m.given, if of_exponent { greatest.clone() } else { element(*array, &i) });
+            }
+            for (s, array) in parts.sums.iter().zip(&stream.state.sums) {
+                give(s.given, element(*array, &i));
+            }
+            let pass = group.passes[0].clone();
+            em.compute_all(group, &pass.values, &mut scope);
+            for (v, array) in of_rows {
+                let e = em.value(&scope, *v);
+                em.builder.set_element(*array, &i, e);
+            }
+            let first = stream.columns.first.clone().equals(em.number(0));
+            let leads = inside & stream.spread.leads() & first;
+            scope.active = Some(em.builder.bind("leads", leads));
+            for store in &group.stores {
+                em.store(group, store, &scope);
+            }
+        });
     }
 
-    fn unroll(&mut self, local: LocalId, count: u32, body: Block) {
-        self.builder.push(Stmt::For {
-            local,
-            start: 0u32.into(),
-            end: count.into(),
-            step: 1u32.into(),
-            unroll: Unroll::Full,
-            body,
+    /// Adds lines of shared memory to the products: an element for each column, the same for all rows.
+    fn add_lines(&mut self, stream: &Stream<'_>, view: ViewId, lines: u32, pitch: u32) {
+        let (spread, products) = (stream.spread, stream.state.products);
+        let [rows, _, columns] = spread.own();
+        self.builder.for_each("line", (0u32, lines), 1u32, Unroll::None, |b, line| {
+            b.unrolled("j", columns, |b, j| {
+                let more = b.load("more", view, &line * pitch + spread.column(&j), None);
+                b.unrolled("i", rows, |b, i| {
+                    let slot = spread.product(&i, &j);
+                    b.set_element(products, slot.clone(), element(products, slot) + &more);
+                });
+            });
         });
     }
 
@@ -436,25 +452,20 @@ impl Emitter<'_> {
         of_rows: &[(ValueId, ArrayId)],
     ) {
         let [rows, _, columns] = stream.spread.own();
-        let mut base = Scope { values: vec![None; stream.parts.epilogue.values.len()], ..place.clone() };
+        let mut base = place.enter(&stream.parts.epilogue);
         base.active = None;
         self.compute_prologue(&stream.parts.epilogue, false, &mut base);
         if let Tiles::Matrices(_) = tiles {
             return self.finish_in_lines(stream, &base, of_rows);
         }
-        let i_local = self.builder.local("i", DType::U32, LocalKind::Loop);
-        self.builder.open();
-        let j_local = self.builder.local("j", DType::U32, LocalKind::Loop);
-        self.builder.open();
-        let (i, j) = (Expr::Local(i_local), Expr::Local(j_local));
-        let product = element(stream.state.products, stream.spread.product(&i, &j));
-        let at = [stream.spread.row(&i), stream.spread.column(&j)];
-        let given = |v: ValueId| of_rows.iter().find(|(u, _)| *u == v).map(|(_, a)| element(*a, &i));
-        self.finish_product(stream, &base, at, product, &given);
-        let body = self.builder.close();
-        self.unroll(j_local, columns, body);
-        let body = self.builder.close();
-        self.unroll(i_local, rows, body);
+        self.repeat("i", rows, Unroll::Full, |em, i| {
+            em.repeat("j", columns, Unroll::Full, |em, j| {
+                let product = element(stream.state.products, stream.spread.product(&i, &j));
+                let at = [stream.spread.row(&i), stream.spread.column(&j)];
+                let given = |v: ValueId| of_rows.iter().find(|(u, _)| *u == v).map(|(_, a)| element(*a, &i));
+                em.finish_product(stream, &base, at, product, &given);
+            });
+        });
     }
 
     /// The same where the columns of a thread lie apart: products and what rows give go through shared memory, so that
@@ -485,21 +496,19 @@ impl Emitter<'_> {
             }
         });
         self.builder.block_barrier();
-        let local = self.builder.local("part", DType::U32, LocalKind::Loop);
-        self.builder.open();
-        let number = self.builder.bind("number", thread_x() + Expr::Local(local) * spread.threads());
-        let row = self.builder.bind("line", &number / spread.columns());
-        let column = self.builder.bind("at", &number % spread.columns());
-        let product = self.builder.load("product", slab, &row * pitch + &column, None);
-        let mut given: Vec<(ValueId, Expr)> = Vec::new();
-        for (v, view) in &views {
-            given.push((*v, self.builder.load("of_row", *view, &row, None)));
-        }
-        let given = |v: ValueId| given.iter().find(|(u, _)| *u == v).map(|(_, e)| e.clone());
-        self.finish_product(stream, base, [row, column], product, &given);
-        let body = self.builder.close();
-        let (start, end) = (0u32.into(), (spread.rows() * spread.columns() / spread.threads()).into());
-        self.builder.push(Stmt::For { local, start, end, step: 1u32.into(), unroll: Unroll::By(4), body });
+        let turns = spread.rows() * spread.columns() / spread.threads();
+        self.repeat("part", turns, Unroll::By(4), |em, part| {
+            let number = em.builder.bind("number", thread_x() + part * spread.threads());
+            let row = em.builder.bind("line", &number / spread.columns());
+            let column = em.builder.bind("at", &number % spread.columns());
+            let product = em.builder.load("product", slab, &row * pitch + &column, None);
+            let mut given: Vec<(ValueId, Expr)> = Vec::new();
+            for (v, view) in &views {
+                given.push((*v, em.builder.load("of_row", *view, &row, None)));
+            }
+            let given = |v: ValueId| given.iter().find(|(u, _)| *u == v).map(|(_, e)| e.clone());
+            em.finish_product(stream, base, [row, column], product, &given);
+        });
     }
 
     /// The epilogue at a row and a column of the tile.

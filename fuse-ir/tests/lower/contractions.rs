@@ -1,5 +1,6 @@
 //! Contractions in tiles: the numbers of every variant within the bound, every layout, every edge; and what they cost.
 
+use super::noise::noise;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::{Array, Input, Inputs};
 use fuse_ir::graph::{Kernel, Op, ParamKind, Reducer};
@@ -25,19 +26,6 @@ fn program(kernel: Kernel) -> Program {
 
 fn dot(b: &mut KernelBuilder, x: NodeId, y: NodeId, axes: &[AxisId]) -> NodeId {
     b.push(Op::Reduce { reducer: Reducer::Dot, sources: vec![x, y], axes: axes.to_vec(), output: 0 })
-}
-
-/// Numbers between −1 and 1, or whole ones between −90 and 90, that look random.
-fn noise(seed: u64, dtype: DType, len: usize) -> Vec<Value> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    };
-    let scale = if dtype.is_float() { 1.0 } else { 90.0 };
-    (0..len).map(|_| Value::F64(next() * scale).cast(dtype)).collect()
 }
 
 fn number(value: Value) -> f64 {

@@ -1,6 +1,7 @@
 //! Attention as one kernel: its numbers against plain loops for every form, which tiles it goes through, and that scores are
 //! nowhere in memory.
 
+use super::noise::noise;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::{Array, Input, Inputs};
 use fuse_ir::graph::{Kernel, Op, ParamKind, Reducer};
@@ -101,18 +102,6 @@ fn program(kernel: Kernel) -> Program {
     assert_eq!(plan.launches.len(), 1, "{}", plan.display(&kernel));
     assert_eq!(plan.launches[0].parts[0].kind, ScheduleKind::Streamed, "{}", plan.display(&kernel));
     Program { kernel, plan }
-}
-
-/// Numbers between −1 and 1 that look random, of the dtype.
-fn noise(seed: u64, dtype: DType, len: usize) -> Vec<Value> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    };
-    (0..len).map(|_| Value::F64(next()).cast(dtype)).collect()
 }
 
 fn inputs(program: &Program, extents: &[usize], mask: Mask) -> Inputs {

@@ -15,8 +15,11 @@ use std::ops::Range;
 impl Worker<'_> {
     /// Outer values that need no reduction.
     pub(crate) fn run_prologue(&mut self) {
-        let positions = self.outer_positions();
         let launch = self.launch;
+        if launch.exec.prologue.is_empty() {
+            return;
+        }
+        let positions = self.outer_positions();
         for &k in &launch.exec.prologue {
             self.run_stage(k, &positions);
         }

@@ -70,7 +70,7 @@ impl Emitter<'_> {
         let run = axis.filter(|a| epilogue.outer.last() == Some(a)).and_then(|a| run_length(epilogue, a));
         let run = run.unwrap_or(1).min(8);
         let slabs = self.share_slabs(parts, shape, run, start);
-        let mut scope = place.scope(epilogue);
+        let mut scope = place.scope.enter(epilogue);
         self.compute_prologue(epilogue, false, &mut scope);
         self.repeat("slab", slabs.count, Unroll::None, |em, slab| {
             em.builder.block_barrier();

@@ -2,11 +2,11 @@
 
 use super::panel::Staged;
 use super::shape::{TileShape, Unit};
+use crate::dtype::DType;
 use crate::id::ArrayId;
 use crate::kernel_ir::build::{element, slots};
 use crate::kernel_ir::{Builtin, Expr, MmaShape, Unroll};
-use crate::lower::body::Emitter;
-use crate::scalar::ScalarOp;
+use crate::lower::body::{Emitter, multiply_add};
 use crate::schedule::contraction::Parts;
 
 /// The rows or columns that a thread has of its block's tile, where lanes multiply.
@@ -85,7 +85,7 @@ impl Emitter<'_> {
                 let name = if is_left { "left" } else { "right" };
                 // Four matrices of 8 × 8: 16 rows, or 16 columns, by the depth of a product.
                 let (base, tiles) = if is_left { (&warp_row, down) } else { (&warp_column, along / 2) };
-                let array = em.builder.array(name, crate::dtype::DType::U32, 4 * tiles, None);
+                let array = em.builder.array(name, DType::U32, 4 * tiles, None);
                 em.repeat("tile", tiles, Unroll::Full, |em, tile| {
                     let of_side = base + &tile * 16u32;
                     let inner = &lane & 7u32;
@@ -187,10 +187,7 @@ impl Emitter<'_> {
                             };
                             let slot = &i * columns.count + &j;
                             let sum = element(*array, &slot);
-                            let sum = match product.dtype.is_float() {
-                                true => Expr::op(ScalarOp::MulAdd, vec![a, b, sum]),
-                                false => a * b + sum,
-                            };
+                            let sum = multiply_add(product.dtype, [a, b], sum);
                             em.builder.set_element(*array, slot, sum);
                         }
                     });

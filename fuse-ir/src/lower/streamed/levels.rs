@@ -6,7 +6,7 @@ use crate::dtype::{DType, Value};
 use crate::graph::MapFn;
 use crate::id::{ArrayId, AxisId, ValueId};
 use crate::kernel_ir::build::element;
-use crate::kernel_ir::{Expr, LocalKind};
+use crate::kernel_ir::{Expr, Unroll};
 use crate::schedule::contraction::collect_axes;
 use crate::schedule::{BodyOp, Operand, ScheduledGroup};
 
@@ -76,7 +76,7 @@ impl Emitter<'_> {
                 (true, true) => Level::Pair,
             });
         }
-        let mut block = Scope { values: vec![None; group.values.len()], ..place.clone() };
+        let mut block = place.enter(group);
         let levels = Levels { group, levels, block: Scope::default(), rows: Vec::new() };
         self.compute_all(group, &levels.of(Level::Block), &mut block);
         Levels { block, ..levels }
@@ -106,16 +106,13 @@ impl Emitter<'_> {
         }
         let levels = [Some(&stream.block.scores), stream.block.weights.as_ref()];
         for levels in levels.into_iter().flatten().filter(|l| !l.rows.is_empty()) {
-            let local = self.builder.local("i", DType::U32, LocalKind::Loop);
-            self.builder.open();
-            let i = Expr::Local(local);
-            let mut scope = levels.block.clone();
-            let inside = self.row_scope(stream, &i, &mut scope);
-            scope.active = both(scope.active, Some(inside));
-            self.compute_all(levels.group, &levels.of(Level::Row), &mut scope);
-            self.keep_level(&levels.rows, &i, &scope);
-            let body = self.builder.close();
-            self.unroll(local, rows, body);
+            self.repeat("i", rows, Unroll::Full, |em, i| {
+                let mut scope = levels.block.clone();
+                let inside = em.row_scope(stream, &i, &mut scope);
+                scope.active = both(scope.active, Some(inside));
+                em.compute_all(levels.group, &levels.of(Level::Row), &mut scope);
+                em.keep_level(&levels.rows, &i, &scope);
+            });
         }
     }
 
@@ -131,16 +128,13 @@ impl Emitter<'_> {
         if list.is_empty() {
             return list;
         }
-        let local = self.builder.local("j", DType::U32, LocalKind::Loop);
-        self.builder.open();
-        let j = Expr::Local(local);
-        let mut scope = levels.block.clone();
-        let inside = self.key_scope(stream, first_key, &j, &mut scope);
-        scope.active = both(scope.active, Some(inside));
-        self.compute_all(levels.group, &levels.of(Level::Key), &mut scope);
-        self.keep_level(&list, &j, &scope);
-        let body = self.builder.close();
-        self.unroll(local, keys, body);
+        self.repeat("j", keys, Unroll::Full, |em, j| {
+            let mut scope = levels.block.clone();
+            let inside = em.key_scope(stream, first_key, &j, &mut scope);
+            scope.active = both(scope.active, Some(inside));
+            em.compute_all(levels.group, &levels.of(Level::Key), &mut scope);
+            em.keep_level(&list, &j, &scope);
+        });
         list
     }
 

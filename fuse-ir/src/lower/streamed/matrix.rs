@@ -10,10 +10,10 @@
 
 use super::super::body::{Emitter, Scope};
 use super::super::vector::{Motion, motion_of_indices};
-use super::{Side, Spread, Stream};
+use super::{Side, Spread, Stream, note_values};
 use crate::dtype::{DType, Value};
 use crate::id::{ArrayId, AxisId, ViewId};
-use crate::index_map::{IndexExpr, IndexMap};
+use crate::index_map::IndexMap;
 use crate::kernel_ir::build::{element, slots, thread_x};
 use crate::kernel_ir::{Builtin, Condition, DeviceNumber, Expr, LocalKind, MmaShape, Stmt, Unroll};
 use crate::scalar::ScalarOp;
@@ -175,38 +175,30 @@ impl Emitter<'_> {
         along: &Side<'_>,
     ) {
         let threads = Spread::Matrix { width: matrices.width }.threads();
-        let local = self.builder.local("part", DType::U32, LocalKind::Loop);
-        self.builder.open();
-        let chunk = self.builder.bind("chunk", thread_x() + Expr::Local(local) * threads);
-        let line = self.builder.bind("line", &chunk / matrices.chunks());
-        let column = self.builder.bind("part_of_line", chunk % matrices.chunks());
-        let own = self.widen(line.clone());
-        let position = self.builder.bind("position", &side.first + own);
-        let mut scope = matrices.place.clone();
-        self.decompose(position.clone(), side.axes, &mut scope);
-        let own = self.widen(&column * CHUNK);
-        let first = self.builder.bind("first", &along.first + own);
-        let inside = position.lt(&side.count) & first.clone().lt(&along.count);
-        let valid = inside.select(16u32, 0u32);
-        let Copied { buffer, dtype, map, along } = source;
-        let others: Vec<(AxisId, IndexExpr)> = map
-            .indices
-            .iter()
-            .enumerate()
-            .map(|(k, (a, e))| (*a, if k == *along { IndexExpr::Const(0) } else { e.clone() }))
-            .collect();
-        let from = self.offset(*buffer, &others, &scope) + first;
-        let pointer = self.pointer(*buffer, *dtype);
-        let to = stage + matrices.swizzled(&line, &column);
-        self.builder.copy_async((view, to), (pointer, from), 16, Some(valid));
-        let body = self.builder.close();
-        self.unroll(local, lines * matrices.chunks() / threads, body);
+        self.repeat("part", lines * matrices.chunks() / threads, Unroll::Full, |em, part| {
+            let chunk = em.builder.bind("chunk", thread_x() + part * threads);
+            let line = em.builder.bind("line", &chunk / matrices.chunks());
+            let column = em.builder.bind("part_of_line", chunk % matrices.chunks());
+            let own = em.widen(line.clone());
+            let position = em.builder.bind("position", &side.first + own);
+            let mut scope = matrices.place.clone();
+            em.decompose(position.clone(), side.axes, &mut scope);
+            let own = em.widen(&column * CHUNK);
+            let first = em.builder.bind("first", &along.first + own);
+            let inside = position.lt(&side.count) & first.clone().lt(&along.count);
+            let valid = inside.select(16u32, 0u32);
+            let Copied { buffer, dtype, map, along } = source;
+            scope.positions.insert(map.indices[*along].0, first);
+            let from = em.vector_offset(*buffer, &map.indices, *along, &scope);
+            let pointer = em.pointer(*buffer, *dtype);
+            let to = stage + matrices.swizzled(&line, &column);
+            em.builder.copy_async((view, to), (pointer, from), 16, Some(valid));
+        });
     }
 
     fn copy_keys(&mut self, stream: &Stream<'_>, matrices: &Matrices<'_>, first_key: &Expr) {
         let stage = matrices.stage(self, first_key);
-        let side =
-            Side { axes: &stream.parts.streamed, first: first_key.clone(), count: stream.keys.clone() };
+        let side = stream.keys_from(first_key);
         let depth = Side { axes: &[], first: self.number(0), count: stream.depth.clone() };
         self.copy_tile(
             matrices,
@@ -219,8 +211,7 @@ impl Emitter<'_> {
 
     fn copy_values(&mut self, stream: &Stream<'_>, matrices: &Matrices<'_>, first_key: &Expr) {
         let stage = matrices.stage(self, first_key);
-        let side =
-            Side { axes: &stream.parts.streamed, first: first_key.clone(), count: stream.keys.clone() };
+        let side = stream.keys_from(first_key);
         let lines = stream.spread.keys();
         let to = (matrices.values, &stage);
         self.copy_tile(matrices, &matrices.sources.values, to, (&side, lines), &stream.columns);
@@ -381,10 +372,7 @@ impl Emitter<'_> {
             let values = b.array("value", DType::F32, CHUNK, None);
             let at = &stage + matrices.swizzled(&line, &column);
             b.load_into(slots(values, 0u32, CHUNK), matrices.values, at, None);
-            b.unrolled("j", CHUNK, |b, j| {
-                let zero = element(values, &j) * 0.0f32;
-                b.set_element(excluded, &j, element(excluded, &j) + zero);
-            });
+            note_values(b, excluded, values, CHUNK);
         });
     }
 
@@ -392,7 +380,6 @@ impl Emitter<'_> {
     pub(super) fn add_excluded_lines(&mut self, stream: &Stream<'_>, matrices: &Matrices<'_>) {
         let Some(excluded) = stream.state.excluded else { return };
         let spread = stream.spread;
-        let [rows, _, columns] = spread.own();
         let lines = spread.threads() / matrices.chunks();
         let (view, width) = (matrices.excluded, matrices.width);
         let line = thread_x() / matrices.chunks();
@@ -402,16 +389,7 @@ impl Emitter<'_> {
             b.store_from(view, &first + &part * 4u32, slots(excluded, part * 4u32, 4), None);
         });
         self.builder.block_barrier();
-        let products = stream.state.products;
-        self.builder.for_each("line", (0u32, lines), 1u32, Unroll::None, |b, line| {
-            b.unrolled("j", columns, |b, j| {
-                let more = b.load("more", view, &line * width + spread.column(&j), None);
-                b.unrolled("i", rows, |b, i| {
-                    let slot = spread.product(&i, &j);
-                    b.set_element(products, slot.clone(), element(products, slot) + &more);
-                });
-            });
-        });
+        self.add_lines(stream, view, lines, width);
         self.builder.block_barrier();
     }
 }

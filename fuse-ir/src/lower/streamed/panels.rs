@@ -1,14 +1,13 @@
 //! Tiles of shared memory: the sources of products, and the weights.
 
 use super::super::THREADS;
-use super::super::body::{Emitter, Scope};
+use super::super::body::{Emitter, Scope, both, multiply_add};
 use super::spread::{load_columns, load_rows, place_of_key, store_rows};
-use super::{Side, Stream};
+use super::{Side, Stream, note_values};
 use crate::dtype::{DType, Value};
 use crate::id::{ArrayId, AxisId, ViewId};
 use crate::kernel_ir::build::{element, thread_x};
 use crate::kernel_ir::{Expr, LocalKind, Stmt, Unroll};
-use crate::scalar::ScalarOp;
 use crate::schedule::contraction::Panel;
 use crate::schedule::{BodyOp, Operand};
 
@@ -48,7 +47,7 @@ impl Emitter<'_> {
     pub(super) fn plan_panels<'a>(&mut self, stream: &Stream<'a>, place: &Scope) -> Panels<'a> {
         let parts = stream.parts;
         let base = |em: &mut Self, panel: &'a Panel| {
-            let mut scope = Scope { values: vec![None; panel.group.values.len()], ..place.clone() };
+            let mut scope = place.enter(&panel.group);
             em.compute_prologue(&panel.group, false, &mut scope);
             (panel, scope)
         };
@@ -77,8 +76,7 @@ impl Emitter<'_> {
     /// Fills the tile of the values at the keys from `first_key` on.
     fn fill_values(&mut self, stream: &Stream<'_>, panels: &Panels<'_>, first_key: &Expr) {
         let (panel, base) = &panels.of_values;
-        let depth =
-            Side { axes: &stream.parts.streamed, first: first_key.clone(), count: stream.keys.clone() };
+        let depth = stream.keys_from(first_key);
         let lines = stream.spread.keys();
         let filling = Filling { panel, base, view: panels.values, lines, side: &stream.columns, depth };
         self.fill(&filling, &|at| at);
@@ -87,47 +85,45 @@ impl Emitter<'_> {
     fn fill(&mut self, filling: &Filling<'_>, place_of: &dyn Fn(Expr) -> Expr) {
         let Filling { panel, base, view, lines, side, depth } = filling;
         let group = &panel.group;
-        let local = self.builder.local("part", DType::U32, LocalKind::Loop);
-        self.builder.open();
-        let number = self.builder.bind("number", thread_x() + Expr::Local(local) * THREADS);
-        let (line, at) = if lies_along(panel, depth.axes) {
-            (&number % *lines, &number / *lines)
-        } else {
-            (&number / SIDE, &number % SIDE)
-        };
-        let (line, at) = (self.builder.bind("line", line), self.builder.bind("at", at));
-        let mut scope = (*base).clone();
-        let mut inside: Option<Expr> = None;
-        for (side, own) in [(*side, &at), (depth, &line)] {
-            let own = self.widen(own.clone());
-            let position = self.builder.bind("position", &side.first + own);
-            self.decompose(position.clone(), side.axes, &mut scope);
-            let one = position.clone().lt(&side.count);
-            inside = super::super::body::both(inside, Some(one));
-            let before = scope.place.clone().unwrap_or(Expr::from(0u64));
-            let count = side.count.clone().cast(DType::U64);
-            scope.place = Some(before * count + position.cast(DType::U64));
-        }
-        let inside = inside.map(|e| self.builder.bind("inside", e));
-        scope.active.clone_from(&inside);
-        let pass = group.passes[0].clone();
-        self.compute_all(group, &pass.values, &mut scope);
-        let value = self.value(&scope, panel.value);
-        // What is loaded is zero where nothing is.
-        let loads = match &group.value(panel.value).op {
-            BodyOp::Load(operand) => matches!(group.operands[operand.index()], Operand::Buffer { .. }),
-            _ => false,
-        };
-        let value = match inside {
-            Some(inside) if !loads => {
-                let zero = Expr::Const(Value::zero(self.builder.dtype_of(&value)));
-                inside.select(value, zero)
+        self.repeat("part", lines * SIDE / THREADS, Unroll::Full, |em, part| {
+            let number = em.builder.bind("number", thread_x() + part * THREADS);
+            let (line, at) = if lies_along(panel, depth.axes) {
+                (&number % *lines, &number / *lines)
+            } else {
+                (&number / SIDE, &number % SIDE)
+            };
+            let (line, at) = (em.builder.bind("line", line), em.builder.bind("at", at));
+            let mut scope = (*base).clone();
+            let mut inside: Option<Expr> = None;
+            for (side, own) in [(*side, &at), (depth, &line)] {
+                let own = em.widen(own.clone());
+                let position = em.builder.bind("position", &side.first + own);
+                em.decompose(position.clone(), side.axes, &mut scope);
+                let one = position.clone().lt(&side.count);
+                inside = both(inside, Some(one));
+                let before = scope.place.clone().unwrap_or(Expr::from(0u64));
+                let count = side.count.clone().cast(DType::U64);
+                scope.place = Some(before * count + position.cast(DType::U64));
             }
-            _ => value,
-        };
-        self.builder.store(*view, line * PITCH + place_of(at), value, None);
-        let body = self.builder.close();
-        self.unroll(local, lines * SIDE / THREADS, body);
+            let inside = inside.map(|e| em.builder.bind("inside", e));
+            scope.active.clone_from(&inside);
+            let pass = group.passes[0].clone();
+            em.compute_all(group, &pass.values, &mut scope);
+            let value = em.value(&scope, panel.value);
+            // What is loaded is zero where nothing is.
+            let loads = match &group.value(panel.value).op {
+                BodyOp::Load(operand) => matches!(group.operands[operand.index()], Operand::Buffer { .. }),
+                _ => false,
+            };
+            let value = match inside {
+                Some(inside) if !loads => {
+                    let zero = Expr::Const(Value::zero(em.builder.dtype_of(&value)));
+                    inside.select(value, zero)
+                }
+                _ => value,
+            };
+            em.builder.store(*view, line * PITCH + place_of(at), value, None);
+        });
     }
 
     /// The products of the scores at the keys from `first_key` on.
@@ -148,8 +144,7 @@ impl Emitter<'_> {
             let Some(&(_, [left, right])) = panels.sides.iter().find(|(d, _)| *d == dtype) else { continue };
             let local = self.builder.local("first_depth", self.index, LocalKind::Loop);
             self.builder.open();
-            let of_keys =
-                Side { axes: &parts.streamed, first: first_key.clone(), count: stream.keys.clone() };
+            let of_keys = stream.keys_from(first_key);
             for (source, view, side) in [(product.left, left, &stream.rows), (product.right, right, &of_keys)]
             {
                 let (panel, base) = &panels.sources[source];
@@ -171,7 +166,7 @@ impl Emitter<'_> {
                 b.unrolled("j", keys, |b, j| {
                     b.unrolled("i", rows, |b, i| {
                         let slot = spread.score(&i, &j);
-                        let sum = add_product(
+                        let sum = multiply_add(
                             dtype,
                             [element(of_rows, &i), element(of_keys, &j)],
                             element(scores, &slot),
@@ -230,10 +225,7 @@ impl Emitter<'_> {
         self.builder.unrolled("i", rows, |b, i| {
             let part = b.array("value", DType::F32, columns, None);
             load_columns(b, view, &spread.row(&i), part);
-            b.unrolled("j", columns, |b, j| {
-                let zero = element(part, &j) * 0.0f32;
-                b.set_element(excluded, &j, element(excluded, &j) + zero);
-            });
+            note_values(b, excluded, part, columns);
         });
     }
 
@@ -251,16 +243,7 @@ impl Emitter<'_> {
             b.store(view, &part * PITCH + spread.column(&j), element(excluded, &j), None);
         });
         self.builder.block_barrier();
-        let products = stream.state.products;
-        self.builder.for_each("part", (0u32, parts), 1u32, Unroll::None, |b, part| {
-            b.unrolled("j", columns, |b, j| {
-                let more = b.load("more", view, &part * PITCH + spread.column(&j), None);
-                b.unrolled("i", rows, |b, i| {
-                    let slot = spread.product(&i, &j);
-                    b.set_element(products, slot.clone(), element(products, slot) + &more);
-                });
-            });
-        });
+        self.add_lines(stream, view, parts, PITCH);
     }
 
     /// Adds the products of the weights of a tile and its values.
@@ -280,17 +263,12 @@ impl Emitter<'_> {
                 b.unrolled("j", columns, |b, j| {
                     let slot = spread.product(&i, &j);
                     let factors = [element(weight, &i), element(value, &j)];
-                    let sum = add_product(DType::F32, factors, element(products, &slot));
+                    let sum = multiply_add(DType::F32, factors, element(products, &slot));
                     b.set_element(products, slot, sum);
                 });
             });
         });
     }
-}
-
-/// `a * b + sum`, rounded once where it rounds.
-fn add_product(dtype: DType, [a, b]: [Expr; 2], sum: Expr) -> Expr {
-    if dtype.is_float() { Expr::op(ScalarOp::MulAdd, vec![a, b, sum]) } else { a * b + sum }
 }
 
 /// Whether what a source loads first lies along these axes.

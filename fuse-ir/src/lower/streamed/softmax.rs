@@ -5,7 +5,7 @@ use super::Stream;
 use crate::dtype::DType;
 use crate::id::{ArrayId, ValueId};
 use crate::kernel_ir::build::element;
-use crate::kernel_ir::{Expr, LocalKind};
+use crate::kernel_ir::{Expr, Unroll};
 use crate::scalar::ScalarOp;
 use crate::schedule::BodyOp;
 use crate::schedule::streamed::Source;
@@ -40,104 +40,98 @@ impl Emitter<'_> {
         };
         let of_weights = stream.block.weights.as_ref();
         let of_keys = of_weights.map(|levels| self.level_keys(stream, levels, first_key)).unwrap_or_default();
-        let i_local = self.builder.local("i", DType::U32, LocalKind::Loop);
-        self.builder.open();
-        let i = Expr::Local(i_local);
-        let spread = stream.spread;
-        let state = &stream.state;
-        for (m, array) in parts.maxima.iter().zip(&state.maxima) {
-            if Some(m.tile) != parts.exponent {
-                let tile = tiles[m.tile];
-                self.builder.unrolled("j", keys, |b, j| {
-                    let x = element(tile, spread.score(&i, &j));
-                    b.set_element(*array, &i, maximum(element(*array, &i), x));
-                });
+        self.repeat("i", rows, Unroll::Full, |em, i| {
+            let spread = stream.spread;
+            let state = &stream.state;
+            for (m, array) in parts.maxima.iter().zip(&state.maxima) {
+                if Some(m.tile) != parts.exponent {
+                    let tile = tiles[m.tile];
+                    em.builder.unrolled("j", keys, |b, j| {
+                        let x = element(tile, spread.score(&i, &j));
+                        b.set_element(*array, &i, maximum(element(*array, &i), x));
+                    });
+                }
             }
-        }
-        let shift = parts.exponent.map(|k| {
-            let b = &mut self.builder;
-            let before = b.bind("before", element(state.greatest, &i));
-            let most = b.register("most", &before);
-            b.unrolled("j", keys, |b, j| {
-                b.set(most, maximum(most.into(), element(tiles[k], spread.score(&i, &j))));
+            let shift = parts.exponent.map(|k| {
+                let b = &mut em.builder;
+                let before = b.bind("before", element(state.greatest, &i));
+                let most = b.register("most", &before);
+                b.unrolled("j", keys, |b, j| {
+                    b.set(most, maximum(most.into(), element(tiles[k], spread.score(&i, &j))));
+                });
+                let most = spread.combine(b, most.into(), maximum);
+                let shift = b.bind("shift", reference(&most));
+                // Before the first finite exponent there is nothing to scale, and in the second round nothing changes: not even
+                // NaN, which is not equal to itself.
+                let mut unchanged = before.clone().equals(&most) | before.clone().equals(f32::NEG_INFINITY);
+                if let Some((_, round)) = &state.again {
+                    unchanged = unchanged | round.clone().equals(0u32).unary(ScalarOp::Not);
+                }
+                let scaled = (reference(&before) - &shift).unary(ScalarOp::Exp);
+                let factor = b.bind("factor", unchanged.select(1.0f32, scaled));
+                b.set_element(state.greatest, &i, most);
+                for (sum, array) in parts.sums.iter().zip(&state.sums).filter(|(s, _)| s.scaled) {
+                    debug_assert!(sum.scaled);
+                    b.set_element(*array, &i, element(*array, &i) * &factor);
+                }
+                if parts.left.1 {
+                    b.unrolled("j", columns, |b, j| {
+                        let slot = spread.product(&i, &j);
+                        b.set_element(state.products, &slot, element(state.products, &slot) * &factor);
+                    });
+                }
+                shift
             });
-            let most = spread.combine(b, most.into(), maximum);
-            let shift = b.bind("shift", reference(&most));
-            // Before the first finite exponent there is nothing to scale, and in the second round nothing changes: not even
-            // NaN, which is not equal to itself.
-            let mut unchanged = before.clone().equals(&most) | before.clone().equals(f32::NEG_INFINITY);
-            if let Some((_, round)) = &state.again {
-                unchanged = unchanged | round.clone().equals(0u32).unary(ScalarOp::Not);
+            let mut of_row = Scope::default();
+            if let Some(levels) = of_weights {
+                of_row = levels.block.clone();
             }
-            let scaled = (reference(&before) - &shift).unary(ScalarOp::Exp);
-            let factor = b.bind("factor", unchanged.select(1.0f32, scaled));
-            b.set_element(state.greatest, &i, most);
-            for (sum, array) in parts.sums.iter().zip(&state.sums).filter(|(s, _)| s.scaled) {
-                debug_assert!(sum.scaled);
-                b.set_element(*array, &i, element(*array, &i) * &factor);
-            }
-            if parts.left.1 {
-                b.unrolled("j", columns, |b, j| {
-                    let slot = spread.product(&i, &j);
-                    b.set_element(state.products, &slot, element(state.products, &slot) * &factor);
-                });
-            }
-            shift
+            let is_row = em.row_scope(stream, &i, &mut of_row);
+            em.repeat("j", keys, Unroll::Full, |em, j| {
+                let mut scope = of_row.clone();
+                let is_key = em.key_scope(stream, first_key, &j, &mut scope);
+                let slot = spread.score(&i, &j);
+                let exponential = match (shift, parts.exponent) {
+                    (Some(shift), Some(k)) => {
+                        let e = (element(tiles[k], &slot) - shift).unary(ScalarOp::Exp);
+                        Some(em.builder.bind("exponential", e))
+                    }
+                    _ => None,
+                };
+                let exponential = exponential.unwrap_or(Expr::from(0.0f32));
+                if let (Some(levels), Some(weights)) = (of_weights, &parts.weights) {
+                    let active = em.builder.bind("inside", is_row & is_key.clone());
+                    scope.active = Some(active);
+                    em.know_pair(levels, &of_keys, [&i, &j], &mut scope);
+                    if let Some(v) = weights.exponential {
+                        scope.values[v.index()] = Some(exponential.clone());
+                    }
+                    for (v, k) in &weights.tiles {
+                        scope.values[v.index()] = Some(element(tiles[*k], &slot));
+                    }
+                    em.compute_pair(levels, &mut scope);
+                }
+                let made = |em: &mut Self, source: Source| match source {
+                    // That of −∞, which keys past the end have, is 0.
+                    Source::Exponential => exponential.clone(),
+                    Source::Tile(k) => is_key.clone().select(element(tiles[k], &slot), 0.0f32),
+                    Source::Weight(v) => {
+                        let e = em.value(&scope, v);
+                        is_key.clone().select(e, 0.0f32)
+                    }
+                };
+                for (sum, array) in parts.sums.iter().zip(&state.sums) {
+                    let more = made(em, sum.source);
+                    em.builder.set_element(*array, &i, element(*array, &i) + more);
+                }
+                let weight = made(em, parts.left.0);
+                let weight = match state.scale {
+                    Some(scale) => weight * element(scale, &i),
+                    None => weight,
+                };
+                em.builder.set_element(weights, slot, weight);
+            });
         });
-        let mut of_row = Scope::default();
-        if let Some(levels) = of_weights {
-            of_row = levels.block.clone();
-        }
-        let is_row = self.row_scope(stream, &i, &mut of_row);
-        let j_local = self.builder.local("j", DType::U32, LocalKind::Loop);
-        self.builder.open();
-        let j = Expr::Local(j_local);
-        let mut scope = of_row.clone();
-        let is_key = self.key_scope(stream, first_key, &j, &mut scope);
-        let slot = spread.score(&i, &j);
-        let exponential = match (shift, parts.exponent) {
-            (Some(shift), Some(k)) => {
-                let e = (element(tiles[k], &slot) - shift).unary(ScalarOp::Exp);
-                Some(self.builder.bind("exponential", e))
-            }
-            _ => None,
-        };
-        let exponential = exponential.unwrap_or(Expr::from(0.0f32));
-        if let (Some(levels), Some(weights)) = (of_weights, &parts.weights) {
-            let active = self.builder.bind("inside", is_row & is_key.clone());
-            scope.active = Some(active);
-            self.know_pair(levels, &of_keys, [&i, &j], &mut scope);
-            if let Some(v) = weights.exponential {
-                scope.values[v.index()] = Some(exponential.clone());
-            }
-            for (v, k) in &weights.tiles {
-                scope.values[v.index()] = Some(element(tiles[*k], &slot));
-            }
-            self.compute_pair(levels, &mut scope);
-        }
-        let made = |em: &mut Self, source: Source| match source {
-            // That of −∞, which keys past the end have, is 0.
-            Source::Exponential => exponential.clone(),
-            Source::Tile(k) => is_key.clone().select(element(tiles[k], &slot), 0.0f32),
-            Source::Weight(v) => {
-                let e = em.value(&scope, v);
-                is_key.clone().select(e, 0.0f32)
-            }
-        };
-        for (sum, array) in parts.sums.iter().zip(&state.sums) {
-            let more = made(self, sum.source);
-            self.builder.set_element(*array, &i, element(*array, &i) + more);
-        }
-        let weight = made(self, parts.left.0);
-        let weight = match state.scale {
-            Some(scale) => weight * element(scale, &i),
-            None => weight,
-        };
-        self.builder.set_element(weights, slot, weight);
-        let body = self.builder.close();
-        self.unroll(j_local, keys, body);
-        let body = self.builder.close();
-        self.unroll(i_local, rows, body);
         weights
     }
 
@@ -161,44 +155,38 @@ impl Emitter<'_> {
             });
         }
         let of_keys = self.level_keys(stream, levels, first_key);
-        let i_local = self.builder.local("i", DType::U32, LocalKind::Loop);
-        self.builder.open();
-        let i = Expr::Local(i_local);
-        let mut of_row = levels.block.clone();
-        let is_row = self.row_scope(stream, &i, &mut of_row);
-        let j_local = self.builder.local("j", DType::U32, LocalKind::Loop);
-        self.builder.open();
-        let j = Expr::Local(j_local);
-        let mut scope = of_row.clone();
-        let is_key = self.key_scope(stream, first_key, &j, &mut scope);
-        scope.active = Some(self.builder.bind("inside", is_row & is_key.clone()));
-        let slot = stream.spread.score(&i, &j);
-        self.know_pair(levels, &of_keys, [&i, &j], &mut scope);
-        for (product, array) in parts.scores.products.iter().zip(scores) {
-            scope.values[product.value.index()] = Some(element(*array, &slot));
-        }
-        self.compute_pair(levels, &mut scope);
-        let mut done: Vec<ValueId> = Vec::new();
-        for (k, v) in parts.tiles.iter().enumerate() {
-            if done.contains(v) {
-                continue;
-            }
-            done.push(*v);
-            let of_value = |t: usize| parts.tiles[t] == *v;
-            let lowest =
-                parts.exponent.is_some_and(of_value) || parts.maxima.iter().any(|m| of_value(m.tile));
-            let e = self.value(&scope, *v);
-            if lowest {
-                let e = is_key.clone().select(e, f32::NEG_INFINITY);
-                self.builder.set_element(tiles[k], &slot, e);
-            } else if !matches!(levels.group.value(*v).op, BodyOp::Reduce { .. }) {
-                self.builder.set_element(tiles[k], &slot, e);
-            }
-        }
-        let body = self.builder.close();
-        self.unroll(j_local, keys, body);
-        let body = self.builder.close();
-        self.unroll(i_local, rows, body);
+        self.repeat("i", rows, Unroll::Full, |em, i| {
+            let mut of_row = levels.block.clone();
+            let is_row = em.row_scope(stream, &i, &mut of_row);
+            em.repeat("j", keys, Unroll::Full, |em, j| {
+                let mut scope = of_row.clone();
+                let is_key = em.key_scope(stream, first_key, &j, &mut scope);
+                scope.active = Some(em.builder.bind("inside", is_row & is_key.clone()));
+                let slot = stream.spread.score(&i, &j);
+                em.know_pair(levels, &of_keys, [&i, &j], &mut scope);
+                for (product, array) in parts.scores.products.iter().zip(scores) {
+                    scope.values[product.value.index()] = Some(element(*array, &slot));
+                }
+                em.compute_pair(levels, &mut scope);
+                let mut done: Vec<ValueId> = Vec::new();
+                for (k, v) in parts.tiles.iter().enumerate() {
+                    if done.contains(v) {
+                        continue;
+                    }
+                    done.push(*v);
+                    let of_value = |t: usize| parts.tiles[t] == *v;
+                    let lowest =
+                        parts.exponent.is_some_and(of_value) || parts.maxima.iter().any(|m| of_value(m.tile));
+                    let e = em.value(&scope, *v);
+                    if lowest {
+                        let e = is_key.clone().select(e, f32::NEG_INFINITY);
+                        em.builder.set_element(tiles[k], &slot, e);
+                    } else if !matches!(levels.group.value(*v).op, BodyOp::Reduce { .. }) {
+                        em.builder.set_element(tiles[k], &slot, e);
+                    }
+                }
+            });
+        });
         tiles
     }
 

@@ -295,10 +295,10 @@ fuse_causal_f32(
                 }
                 __syncthreads();
 #pragma unroll 1
-                for (u32 part_4 = 0u; part_4 < 16u; ++part_4) {
+                for (u32 line_5 = 0u; line_5 < 16u; ++line_5) {
 #pragma unroll
                     for (u32 j_10 = 0u; j_10 < 4u; ++j_10) {
-                        const f32 more = values_tile[part_4 * 68u + (threadIdx.x % 16u * 4u + j_10)];
+                        const f32 more = values_tile[line_5 * 68u + (threadIdx.x % 16u * 4u + j_10)];
 #pragma unroll
                         for (u32 i_6 = 0u; i_6 < 4u; ++i_6) {
                             products[i_6 * 4u + j_10] = products[i_6 * 4u + j_10] + more;
