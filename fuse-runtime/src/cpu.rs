@@ -16,6 +16,7 @@ pub mod order;
 pub mod tile;
 
 mod instruction_set;
+mod vector;
 
 mod bindings;
 mod prepare;

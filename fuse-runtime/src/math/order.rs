@@ -1,10 +1,26 @@
 //! Minima and maxima: Rust's, which pass over a NaN, and IEEE 754's, which propagate it.
 
 /// The floating-point types that kernels compute in.
-pub trait Float: Copy + PartialOrd + private::Sealed {}
+pub trait Float: Copy + PartialOrd + private::Sealed {
+    /// Itself, or a NaN.
+    #[doc(hidden)]
+    fn or_nan(self, is_nan: bool) -> Self;
+}
 
-impl Float for f32 {}
-impl Float for f64 {}
+macro_rules! float {
+    ($t:ty, $bits:ty) => {
+        impl Float for $t {
+            #[inline(always)]
+            fn or_nan(self, is_nan: bool) -> $t {
+                let all: $bits = if is_nan { !0 } else { 0 };
+                <$t>::from_bits(self.to_bits() | all)
+            }
+        }
+    };
+}
+
+float!(f32, u32);
+float!(f64, u64);
 
 mod private {
     pub trait Sealed {}
@@ -36,16 +52,19 @@ pub fn min_rust<T: Float>(a: T, b: T) -> T {
     if is_nan(b) { a } else { smaller }
 }
 
+// The NaN is not `a`, which would be left where it is: LLVM makes a masked store of that if `a` lies in memory, and such
+// stores are slow on some processors.
+
 /// The larger value; NaN if either side is.
 #[inline(always)]
 pub fn maximum<T: Float>(a: T, b: T) -> T {
     let larger = if a > b { a } else { b };
-    if is_nan(a) { a } else { larger }
+    larger.or_nan(is_nan(a))
 }
 
 /// The smaller value; NaN if either side is.
 #[inline(always)]
 pub fn minimum<T: Float>(a: T, b: T) -> T {
     let smaller = if a < b { a } else { b };
-    if is_nan(a) { a } else { smaller }
+    smaller.or_nan(is_nan(a))
 }

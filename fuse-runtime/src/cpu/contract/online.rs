@@ -6,7 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 mod wide;
 
-use super::super::combine::{Combine, Max, Sum, fold_lanes};
+use super::super::combine::{Combine, Max, Sum};
 use super::super::instruction_set::InstructionSet;
 use crate::math::{exp, maximum};
 use fuse_ir::schedule::LANES;
@@ -50,7 +50,7 @@ fn reduce<C: Combine<f32>>(row: &[f32]) -> f32 {
         }
     }
     let last = tail.iter().fold(C::IDENTITY, |sum, x| C::combine(sum, *x));
-    C::combine(fold_lanes::<f32, C>(lanes), last)
+    C::combine(C::fold(lanes), last)
 }
 
 /// Puts `exp(x - c)` in place of `x` and gives the sum.
@@ -64,7 +64,7 @@ fn exponentiate<const F: bool>(row: &mut [f32], c: f32) -> f32 {
             lanes[i] += chunk[i];
         }
     }
-    let mut sum = fold_lanes::<f32, Sum>(lanes);
+    let mut sum = Sum::fold(lanes);
     for x in tail {
         *x = exp::<F>(*x - c);
         sum += *x;

@@ -9,22 +9,49 @@
 //! ```text
 //! box   ┌──────────────────┐
 //!       │0 a b c d e f g 0 │   k = (channel, r, s) reads from depth[k] on
-//!       │0 h i j k l m n 0 │   columns 16 · 3 at once, rows of the left source 8 at once
+//!       │0 h i j k l m n 0 │   with AVX-512 columns 16 · 3 at once, rows of the left source 8 at once
 //!       └──────────────────┘
 //! ```
 
 use super::super::access::AccessKind;
 use super::super::geometry::Block;
 use super::super::instruction_set::InstructionSet;
+use super::super::vector::Vector;
 use super::Sizes;
 use super::multiply::Operand as Matrix;
 use super::panel::PanelPlace;
 use fuse_ir::dtype::DType;
 use fuse_ir::schedule::Operand;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{__m256, __m512};
 
-/// Rows of the left source and vectors of columns that stay in registers.
-const ROWS: usize = 8;
-const LANES: usize = 48;
+/// What is multiplied at once and stays in registers.
+#[derive(Clone, Copy, Debug)]
+struct AtOnce {
+    /// Rows of the left source.
+    rows: usize,
+    /// Columns.
+    lanes: usize,
+    /// `sums[r][j] = Σ left[k][r] · boxed[depth[k] + j]`, rows of the sums `ld` elements apart.
+    multiply: MultiplyLanes,
+}
+
+type MultiplyLanes =
+    unsafe fn(depth: &[usize], left: *const f32, boxed: *const f32, sums: *mut f32, ld: usize);
+
+impl AtOnce {
+    /// `None` if the instruction set has no such multiplication.
+    fn new(set: InstructionSet) -> Option<AtOnce> {
+        match set {
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => Some(AtOnce { rows: 8, lanes: 3 * 16, multiply: multiply_avx512 }),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => Some(AtOnce { rows: 6, lanes: 2 * 8, multiply: multiply_avx2 }),
+            _ => None,
+        }
+    }
+}
+
 /// Bytes of a box, of the left source as it is packed, and columns of a tile, at most.
 const BOX: usize = 1 << 20;
 const LEFT: usize = 2 << 20;
@@ -47,6 +74,7 @@ pub(super) struct Sliding {
     step: usize,
     /// Elements of the box.
     len: usize,
+    at_once: AtOnce,
 }
 
 /// One axis of the source.
@@ -77,7 +105,8 @@ impl Sliding {
         let operand = place.exec.load_operand()?;
         let access = launch.access(operand);
         let plain = access.kind == AccessKind::Memory && access.dtype == DType::F32;
-        if set != InstructionSet::Avx512 || !plain || place.exec.is_left || !place.is_depth_first() {
+        let at_once = AtOnce::new(set)?;
+        if !plain || place.exec.is_left || !place.is_depth_first() {
             return None;
         }
         let Operand::Buffer { buffer, map, .. } = &launch.exec.group.operands[operand] else { return None };
@@ -110,7 +139,8 @@ impl Sliding {
         if axes.is_empty() || !access.bounds.clone().all(guards) {
             return None;
         }
-        let mut sliding = Sliding { axes, depth: Vec::new(), width, height, rows: 0, step: 0, len: 0 };
+        let mut sliding =
+            Sliding { axes, depth: Vec::new(), width, height, rows: 0, step: 0, len: 0, at_once };
         // As many rows as fit the box, and divide the picture if any do.
         let most = height.min(COLUMNS / width).max(1);
         let fits = |s: &mut Sliding, rows: usize| {
@@ -163,17 +193,19 @@ impl Sliding {
 
     /// Rows of a tile of the left source so that it fits its scratch, packed.
     pub(super) fn most_rows(&self) -> usize {
-        (LEFT / (4 * self.depth.len().max(1)) / ROWS * ROWS).max(ROWS)
+        let rows = self.at_once.rows;
+        (LEFT / (4 * self.depth.len().max(1)) / rows * rows).max(rows)
     }
 
     /// Lays out the scratch with `take`.
     pub(super) fn lay_out(&self, sizes: &Sizes, mut take: impl FnMut(usize) -> usize) -> Scratch {
-        let left = sizes.tile_rows.next_multiple_of(ROWS) * self.depth.len();
+        let AtOnce { rows, lanes, .. } = self.at_once;
+        let left = sizes.tile_rows.next_multiple_of(rows) * self.depth.len();
         // Vectors may read past the last element.
         Scratch {
-            boxed: take(4 * (self.len + 2 * LANES)),
+            boxed: take(4 * (self.len + 2 * lanes)),
             left: take(4 * left),
-            sums: take(4 * ROWS * self.span(self.rows).next_multiple_of(LANES)),
+            sums: take(4 * rows * lanes),
         }
     }
 
@@ -187,7 +219,7 @@ impl Sliding {
         if self.is_run() { (rows - 1) * self.step + self.width } else { self.width }
     }
 
-    /// Packs the rows of the left source: eight at a time, position by position.
+    /// Packs the rows of the left source: those that are multiplied at once together, position by position.
     ///
     /// # Safety
     /// The source has `rows` rows; the scratch at `memory` is that of [`Self::lay_out`].
@@ -196,16 +228,16 @@ impl Sliding {
         unsafe {
             let to = memory.add(at.left).cast::<f32>();
             let from = left.data.cast::<f32>();
-            let depth = self.depth.len();
-            for part in 0..rows.div_ceil(ROWS) {
+            let (depth, at_once) = (self.depth.len(), self.at_once.rows);
+            for part in 0..rows.div_ceil(at_once) {
                 for k in 0..depth {
-                    for r in 0..ROWS {
-                        let row = part * ROWS + r;
+                    for r in 0..at_once {
+                        let row = part * at_once + r;
                         let x = match row < rows {
                             true => *from.offset(row as isize * left.side + k as isize * left.depth),
                             false => 0.0,
                         };
-                        *to.add((part * depth + k) * ROWS + r) = x;
+                        *to.add((part * depth + k) * at_once + r) = x;
                     }
                 }
             }
@@ -216,7 +248,7 @@ impl Sliding {
     ///
     /// # Safety
     /// The bindings vouch for the source; the scratch is that of [`Self::lay_out`] with the left source packed; the tile at
-    /// `result` is writable. The processor has AVX-512.
+    /// `result` is writable. The processor has the instruction set that it was found for.
     pub(super) unsafe fn multiply(
         &self,
         place: &PanelPlace<'_>,
@@ -289,9 +321,11 @@ impl Sliding {
             }
         }
         // SAFETY: the box has room for what the last vectors read past it.
-        unsafe { std::slice::from_raw_parts_mut(to.add(self.len), 2 * LANES).fill(0.0) };
+        unsafe { std::slice::from_raw_parts_mut(to.add(self.len), 2 * self.at_once.lanes).fill(0.0) };
     }
 
+    /// A block of columns at a time, so that what it reads of the box stays in the first cache while all rows of the left
+    /// source go past it.
     unsafe fn multiply_rows(
         &self,
         tile: &Block,
@@ -300,80 +334,110 @@ impl Sliding {
         at: Scratch,
         result: *mut f32,
     ) {
-        let depth = self.depth.len();
+        let (depth, at_once) = (self.depth.len(), self.at_once);
         let (runs, span) = if self.is_run() { (1, self.span(rows)) } else { (rows, self.width) };
-        let ld = span.next_multiple_of(LANES);
+        let mut pieces = Vec::new();
         // SAFETY: by the contract of `multiply`.
         unsafe {
             let (boxed, sums) = (memory.add(at.boxed).cast::<f32>(), memory.add(at.sums).cast::<f32>());
-            for part in 0..tile.a_len.div_ceil(ROWS) {
-                let left = memory.add(at.left).cast::<f32>().add(part * depth * ROWS);
-                for run in 0..runs {
-                    for lanes in (0..span).step_by(LANES) {
-                        multiply_lanes(
-                            &self.depth,
-                            left,
-                            boxed.add(run * self.step + lanes),
-                            sums.add(lanes),
-                            ld,
-                        );
+            let packed = memory.add(at.left).cast::<f32>();
+            for (run, first) in (0..runs).flat_map(|r| (0..span).step_by(at_once.lanes).map(move |f| (r, f)))
+            {
+                self.find_pieces(run, first..span.min(first + at_once.lanes), &mut pieces);
+                let boxed = boxed.add(run * self.step + first);
+                for row in (0..tile.a_len).step_by(at_once.rows) {
+                    let (packed, rows) = (packed.add(row * depth), at_once.rows.min(tile.a_len - row));
+                    let result = result.add(row * tile.b_len);
+                    // All of them lie in the tile.
+                    if let [Piece { lane: 0, column, len }] = pieces[..]
+                        && len == at_once.lanes
+                        && rows == at_once.rows
+                    {
+                        (at_once.multiply)(&self.depth, packed, boxed, result.add(column), tile.b_len);
+                        continue;
                     }
-                    let (first, count) = if self.is_run() { (0, rows) } else { (run, 1) };
-                    for r in 0..ROWS.min(tile.a_len - part * ROWS) {
-                        for i in 0..count {
-                            let from = sums.add(r * ld + i * self.step);
-                            let to = result.add((part * ROWS + r) * tile.b_len + (first + i) * self.width);
-                            std::ptr::copy_nonoverlapping(from, to, self.width);
+                    (at_once.multiply)(&self.depth, packed, boxed, sums, at_once.lanes);
+                    for r in 0..rows {
+                        let (from, to) = (sums.add(r * at_once.lanes), result.add(r * tile.b_len));
+                        for &Piece { lane, column, len } in &pieces {
+                            std::ptr::copy_nonoverlapping(from.add(lane), to.add(column), len);
                         }
                     }
                 }
             }
         }
     }
+
+    /// What of these positions of a run are columns of the tile.
+    fn find_pieces(&self, run: usize, positions: std::ops::Range<usize>, pieces: &mut Vec<Piece>) {
+        pieces.clear();
+        let mut p = positions.start;
+        while p < positions.end {
+            let (row, column) = if self.is_run() { (p / self.step, p % self.step) } else { (run, p) };
+            if column >= self.width {
+                p += self.step - column;
+                continue;
+            }
+            let len = (self.width - column).min(positions.end - p);
+            pieces.push(Piece { lane: p - positions.start, column: row * self.width + column, len });
+            p += len;
+        }
+    }
 }
 
-/// `sums[r][j] = Σ left[k][r] · boxed[depth[k] + j]` for eight rows and 48 columns.
+/// Neighbouring lanes that are neighbouring columns.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    lane: usize,
+    column: usize,
+    len: usize,
+}
+
+/// `ROWS` rows and `N` vectors of columns.
 ///
 /// # Safety
-/// The elements are readable and writable; the processor has AVX-512.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-unsafe fn multiply_lanes(depth: &[usize], left: *const f32, boxed: *const f32, sums: *mut f32, ld: usize) {
-    use std::arch::x86_64::{
-        _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
-    };
+/// The elements are readable and writable; the processor has the instruction set of the vector.
+#[inline(always)]
+unsafe fn multiply_lanes<V: Vector, const ROWS: usize, const N: usize>(
+    depth: &[usize],
+    left: *const f32,
+    boxed: *const f32,
+    sums: *mut f32,
+    ld: usize,
+) {
     // SAFETY: by the contract.
     unsafe {
-        let mut total = [[_mm512_setzero_ps(); LANES / 16]; ROWS];
+        let mut total = [[V::splat(0.0); N]; ROWS];
         for (k, &at) in depth.iter().enumerate() {
-            let from = boxed.add(at);
-            let columns: [_; LANES / 16] = std::array::from_fn(|v| _mm512_loadu_ps(from.add(16 * v)));
+            let mut columns = [V::splat(0.0); N];
+            for (v, column) in columns.iter_mut().enumerate() {
+                *column = V::load(boxed.add(at + v * V::WIDTH));
+            }
             for (r, row) in total.iter_mut().enumerate() {
-                let x = _mm512_set1_ps(*left.add(k * ROWS + r));
+                let x = V::splat(*left.add(k * ROWS + r));
                 for (sum, column) in row.iter_mut().zip(columns) {
-                    *sum = _mm512_fmadd_ps(x, column, *sum);
+                    *sum = x.multiply_add(column, *sum);
                 }
             }
         }
-        for (r, row) in total.iter().enumerate() {
-            for (v, sum) in row.iter().enumerate() {
-                _mm512_storeu_ps(sums.add(r * ld + 16 * v), *sum);
+        for (r, row) in total.into_iter().enumerate() {
+            for (v, sum) in row.into_iter().enumerate() {
+                sum.store(sums.add(r * ld + v * V::WIDTH));
             }
         }
     }
 }
 
-/// # Safety
-/// As on x86-64; it is not called elsewhere, since only AVX-512 has it.
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn multiply_lanes(depth: &[usize], left: *const f32, boxed: *const f32, sums: *mut f32, ld: usize) {
-    for r in 0..ROWS {
-        for j in 0..LANES {
-            // SAFETY: by the contract.
-            unsafe {
-                let product = |(k, at): (usize, &usize)| *left.add(k * ROWS + r) * *boxed.add(at + j);
-                *sums.add(r * ld + j) = depth.iter().enumerate().map(product).sum();
-            }
-        }
-    }
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn multiply_avx512(depth: &[usize], left: *const f32, boxed: *const f32, sums: *mut f32, ld: usize) {
+    // SAFETY: by the contract of `multiply_lanes`.
+    unsafe { multiply_lanes::<__m512, 8, 3>(depth, left, boxed, sums, ld) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn multiply_avx2(depth: &[usize], left: *const f32, boxed: *const f32, sums: *mut f32, ld: usize) {
+    // SAFETY: by the contract of `multiply_lanes`.
+    unsafe { multiply_lanes::<__m256, 6, 2>(depth, left, boxed, sums, ld) }
 }

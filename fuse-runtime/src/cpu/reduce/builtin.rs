@@ -1,6 +1,6 @@
 //! Sum, product, extremes and truth: reducers of one component.
 
-use super::super::combine::{All, Any, Combine, Max, Min, Prod, Sum, fold_lanes};
+use super::super::combine::{All, Any, Combine, Max, Min, Prod, Sum};
 use super::super::instruction_set::InstructionSet;
 use super::super::prefetch::ask_ahead;
 use fuse_ir::dtype::{DType, Value};
@@ -131,7 +131,7 @@ fn rows_body<T: Copy, C: Combine<T>, const SPECIAL: bool>(data: &[T], n: usize, 
                     CHUNK => lanes_body::<T, C, true>(&mut lanes, row),
                     _ => lanes_body::<T, C, false>(&mut lanes, row),
                 }
-                *o = fold_lanes::<T, C>(lanes);
+                *o = C::fold(lanes);
             }
         }
     }
@@ -148,7 +148,7 @@ macro_rules! version {
         $(#[$feature])?
         unsafe fn fold(acc: *mut u8) {
             // SAFETY: the caller gives 64 accumulators.
-            unsafe { *acc.cast::<$t>() = fold_lanes::<$t, $c>(*acc.cast()) }
+            unsafe { *acc.cast::<$t>() = <$c as Combine<$t>>::fold(*acc.cast()) }
         }
         $(#[$feature])?
         unsafe fn step(acc: *mut u8, width: usize, data: *const u8, len: usize) {

@@ -1,7 +1,7 @@
 //! Rows of exponents with AVX-512, bit for bit those of the portable form: greatest values in one instruction, and
 //! exponentials that scale in one.
 
-use super::super::super::combine::{Sum, fold_lanes};
+use super::super::super::combine::{Combine, Sum};
 use super::super::super::instruction_set::first_lanes;
 use crate::math::exp_avx512;
 use fuse_ir::schedule::LANES;
@@ -60,7 +60,7 @@ pub(super) unsafe fn exponentiate(row: &mut [f32], c: f32) -> f32 {
         // SAFETY: the vector lies in the lanes.
         unsafe { _mm512_storeu_ps(lanes.as_mut_ptr().add(v * WIDTH), sum) };
     }
-    let mut sum = fold_lanes::<f32, Sum>(lanes);
+    let mut sum = Sum::fold(lanes);
     for part in tail.chunks_mut(WIDTH) {
         let mask = first_lanes(part.len());
         // SAFETY: the lanes of the mask lie in the part.

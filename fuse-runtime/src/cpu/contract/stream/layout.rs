@@ -3,8 +3,7 @@
 //! They follow from the group and from the extents of what is not streamed alone.
 
 use super::super::super::bindings::Bindings;
-use super::super::super::instruction_set::InstructionSet;
-use super::super::{BLOCK, DEPTH, Sizes};
+use super::super::{BLOCK, DEPTH, Sizes, strip};
 use super::StreamExec;
 use fuse_ir::dtype::DType;
 use fuse_ir::id::{AxisId, ValueId};
@@ -167,10 +166,10 @@ impl TaskLayout {
         });
         for (panel, own, depth) in scores.chain([(&exec.values, e.columns, e.tile_keys)]) {
             let packs = e.in_strips && !panel.is_left;
-            let elements = own * depth;
+            let packed = if packs { strip::packed_len(exec.set, own, depth) } else { 0 };
             layout.sources.push(SourceLayout {
-                panel: take(elements * panel.dtype().size()),
-                packed: if packs { take(elements * size_of::<f32>()) } else { 0 },
+                panel: take(own * depth * panel.dtype().size()),
+                packed: take(packed * size_of::<f32>()),
             });
         }
         layout.products = parts.scores.products.iter().map(|p| take(tile * p.dtype.size())).collect();
@@ -216,7 +215,7 @@ impl StreamExec {
     /// Whether there is a multiplication of strips for all products.
     fn multiplies_strips(&self) -> bool {
         let is_float = |p: &PartProduct| p.dtype == DType::F32;
-        self.set == InstructionSet::Avx512
+        strip::panel(self.set).is_some()
             && self.values.dtype() == DType::F32
             && self.parts.scores.products.iter().all(is_float)
     }

@@ -118,17 +118,17 @@ impl Run<'_> {
         side: (usize, usize),
         depth: (usize, usize),
     ) -> Operand {
-        let operand = self.panel(thread, index, c, side, depth);
-        if !self.e.in_strips || operand.side == 1 {
+        let (operand, set) = (self.panel(thread, index, c, side, depth), self.exec.set);
+        if !self.e.in_strips || strip::is_packed(set, operand, side.1) {
             return operand;
         }
         let memory = thread.at(self.layout.sources[index].packed);
         let wanted = Some([c, side.0, depth.0]);
         if std::mem::replace(&mut thread.held[index].packed, wanted) != wanted {
             // SAFETY: the operand has that many columns and positions, and the scratch room for them.
-            unsafe { strip::pack(operand, side.1, depth.1, memory) };
+            unsafe { strip::pack(set, operand, side.1, depth.1, memory) };
         }
-        Operand { data: memory.cast(), side: 1, depth: side.1 as isize }
+        strip::packed(set, memory, depth.1)
     }
 
     /// # Safety
@@ -138,12 +138,11 @@ impl Run<'_> {
             // SAFETY: by the contract.
             return unsafe { multiply::multiply(dtype, shape, left, right, tile) };
         }
-        let Multiply { rows, columns, depth, add, .. } = shape;
-        let (right_step, right, result) = (right.depth as usize, right.data.cast(), tile.cast());
+        let Multiply { rows, columns, depth, add, set } = shape;
         let strip =
-            Strip { rows, columns, depth, left, right, right_step, result, result_step: columns, add };
-        // SAFETY: by the contract; strips are of f32, have their columns side by side, and are only multiplied with AVX-512.
-        unsafe { strip::multiply(strip) };
+            Strip { rows, columns, depth, left, right, result: tile.cast(), result_step: columns, add };
+        // SAFETY: by the contract; strips are of f32, packed, and their instruction set has a multiplication of them.
+        unsafe { strip::multiply(set, strip) };
     }
 
     pub(super) fn rows_at(&self, thread: &Thread<'_>, offset: usize, place: Place) -> Rows {

@@ -1,0 +1,165 @@
+//! Vectors of f32 as the instruction sets have them, for the loops that are written by hand.
+//!
+//! Such a loop is generic over its vector and compiled inside a function that has the instruction set.
+
+/// A vector of f32.
+///
+/// # Safety
+/// Every method needs the instruction set of the vector; those with a pointer touch `WIDTH` elements there, or the first ones
+/// that they are told to.
+pub(crate) trait Vector: Copy {
+    /// Lanes.
+    const WIDTH: usize;
+    /// Some of the lanes.
+    type Lanes: Copy;
+
+    /// The first `count` lanes.
+    unsafe fn first(count: usize) -> Self::Lanes;
+    unsafe fn splat(x: f32) -> Self;
+    unsafe fn load(from: *const f32) -> Self;
+    /// Zeros in the other lanes.
+    unsafe fn load_lanes(from: *const f32, lanes: Self::Lanes) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    unsafe fn store_lanes(self, to: *mut f32, lanes: Self::Lanes);
+    unsafe fn add(self, other: Self) -> Self;
+    /// `self * factor + addend`, rounded once.
+    unsafe fn multiply_add(self, factor: Self, addend: Self) -> Self;
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Vector;
+    use std::arch::x86_64::*;
+
+    impl Vector for __m512 {
+        const WIDTH: usize = 16;
+        type Lanes = __mmask16;
+
+        #[inline(always)]
+        unsafe fn first(count: usize) -> __mmask16 {
+            ((1u32 << count) - 1) as u16
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: by the contract, as in every method.
+            unsafe { _mm512_set1_ps(x) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: as above.
+            unsafe { _mm512_loadu_ps(from) }
+        }
+        #[inline(always)]
+        unsafe fn load_lanes(from: *const f32, lanes: __mmask16) -> Self {
+            // SAFETY: as above.
+            unsafe { _mm512_maskz_loadu_ps(lanes, from) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_ps(to, self) }
+        }
+        #[inline(always)]
+        unsafe fn store_lanes(self, to: *mut f32, lanes: __mmask16) {
+            // SAFETY: as above.
+            unsafe { _mm512_mask_storeu_ps(to, lanes, self) }
+        }
+        #[inline(always)]
+        unsafe fn add(self, other: Self) -> Self {
+            // SAFETY: as above.
+            unsafe { _mm512_add_ps(self, other) }
+        }
+        #[inline(always)]
+        unsafe fn multiply_add(self, factor: Self, addend: Self) -> Self {
+            // SAFETY: as above.
+            unsafe { _mm512_fmadd_ps(self, factor, addend) }
+        }
+    }
+
+    impl Vector for __m256 {
+        const WIDTH: usize = 8;
+        type Lanes = __m256i;
+
+        #[inline(always)]
+        unsafe fn first(count: usize) -> __m256i {
+            /// A window of eight that begins `count` before the middle begins with `count` bits of sign.
+            const SIGNS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+            // SAFETY: the window lies in the array for every count of lanes.
+            unsafe { _mm256_loadu_si256(SIGNS.as_ptr().add(8 - count).cast()) }
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: by the contract, as in every method.
+            unsafe { _mm256_set1_ps(x) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: as above.
+            unsafe { _mm256_loadu_ps(from) }
+        }
+        #[inline(always)]
+        unsafe fn load_lanes(from: *const f32, lanes: __m256i) -> Self {
+            // SAFETY: as above.
+            unsafe { _mm256_maskload_ps(from, lanes) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: as above.
+            unsafe { _mm256_storeu_ps(to, self) }
+        }
+        #[inline(always)]
+        unsafe fn store_lanes(self, to: *mut f32, lanes: __m256i) {
+            // SAFETY: as above.
+            unsafe { _mm256_maskstore_ps(to, lanes, self) }
+        }
+        #[inline(always)]
+        unsafe fn add(self, other: Self) -> Self {
+            // SAFETY: as above.
+            unsafe { _mm256_add_ps(self, other) }
+        }
+        #[inline(always)]
+        unsafe fn multiply_add(self, factor: Self, addend: Self) -> Self {
+            // SAFETY: as above.
+            unsafe { _mm256_fmadd_ps(self, factor, addend) }
+        }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::super::instruction_set::InstructionSet;
+    use super::*;
+    use std::arch::x86_64::{__m256, __m512};
+
+    /// # Safety
+    /// The processor has the instruction set.
+    unsafe fn check<V: Vector>() {
+        let from: Vec<f32> = (1..=V::WIDTH).map(|k| k as f32).collect();
+        for count in 0..=V::WIDTH {
+            let mut to = vec![-1.0; V::WIDTH];
+            // SAFETY: by the contract; only the first lanes are touched.
+            unsafe {
+                let lanes = V::first(count);
+                let x = V::load_lanes(from[..count].as_ptr(), lanes);
+                let y = x.multiply_add(V::splat(2.0), V::splat(0.5)).add(V::load(from.as_ptr()));
+                y.store_lanes(to.as_mut_ptr(), lanes);
+            }
+            let want = |k: usize| if k < count { 3.0 * from[k] + 0.5 } else { -1.0 };
+            assert!((0..V::WIDTH).all(|k| to[k] == want(k)), "{count}: {to:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_lanes_that_are_named_are_touched() {
+        let sets = InstructionSet::available();
+        // SAFETY: the processor has the instruction sets.
+        unsafe {
+            if sets.contains(&InstructionSet::Avx2) {
+                check::<__m256>();
+            }
+            if sets.contains(&InstructionSet::Avx512) {
+                check::<__m512>();
+            }
+        }
+    }
+}
