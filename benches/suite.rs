@@ -8,7 +8,7 @@
 //! `--cases A,B` takes the cases whose names contain one of these, `--quiet S` waits at most that many seconds before
 //! each row for idle cores (20), `--into` writes into one result instead of a new one in each call.
 
-#![allow(clippy::print_stdout, reason = "a program that speaks to its user")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that speaks to its user")]
 #![allow(unreachable_pub, dead_code, reason = "the benches share their modules")]
 
 #[path = "harness/handwritten.rs"]
@@ -24,6 +24,7 @@ mod traffic;
 
 use fuse::{Device, Tensor};
 use std::hint::black_box;
+use std::process::ExitCode;
 use traffic::Traffic;
 
 /// What a job is asked for.
@@ -298,7 +299,27 @@ fn options() -> Options {
     }
 }
 
-fn main() {
+/// Whether the command line has nothing but options that there are; cargo adds `--bench`.
+fn is_understood() -> bool {
+    let mut rest = std::env::args().skip(1);
+    while let Some(argument) = rest.next() {
+        let has_value = match argument.as_str() {
+            "--json" | "--into" | "--bench" => false,
+            "--quiet" | "--cases" => true,
+            _ => return false,
+        };
+        if has_value && rest.next().is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+fn main() -> ExitCode {
+    if !is_understood() {
+        eprintln!("usage: suite [--json] [--into] [--quiet SECONDS] [--cases NAME,NAME]");
+        return ExitCode::from(2);
+    }
     let options = options();
     let ask = if options.into { Ask::Into } else { Ask::Call };
     if !options.json {
@@ -344,6 +365,7 @@ fn main() {
             case.bytes as f64 / timed.median / 1e9
         );
     }
+    ExitCode::SUCCESS
 }
 
 /// Seconds that no implementation of this case gets below, and what sets them: its bytes, moved by a plain parallel loop,

@@ -304,7 +304,7 @@ mod tests {
             for (k, lane) in lanes.iter_mut().enumerate() {
                 let number = ((case * 64 + k) as u32).wrapping_mul(0x9E37_79B9);
                 *lane = (number >> 8) as f32 / 8192.0 - 1000.0;
-                if case % 2 == 1 && number % 11 == 0 {
+                if case % 2 == 1 && number.is_multiple_of(11) {
                     *lane = special[case / 2 % special.len()];
                 }
             }
