@@ -1,4 +1,4 @@
-// messages: kernel_argument_expected, unknown_kernel_argument, axis_assumed_twice, not_supported_yet
+// messages: kernel_argument_expected, unknown_kernel_argument, axis_assumed_twice
 
 use fuse::fuse;
 
@@ -12,7 +12,7 @@ fuse! {
     #[kernel(assume(N = 1024, N = 4096))]
     fn negated<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { -x }
 
-    #[kernel(fast)]
+    #[kernel(fast = true)]
     fn halved<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x * 0.5 }
 }
 
