@@ -145,6 +145,20 @@ fuse! {
     #[kernel(launches = 2, assume(M = 64, K = 16384, N = 64))]
     pub fn tall_bytes<M, K, N>(x: Tensor<i8, M, K>, w: Tensor<i8, N, K>) -> Tensor<i32, M, N> { x.dot(w, K) }
 
+    /// Bytes without a sign; bytes that are computed, and read through a map with bounds.
+    #[kernel(launches = 1)]
+    pub fn unsigned<M, K, N>(x: Tensor<u8, M, K>, w: Tensor<u8, N, K>) -> Tensor<i32, M, N> { x.dot(w, K) }
+
+    #[kernel(launches = 1)]
+    pub fn rounded<M, K, N>(x: Tensor<f32, M, K>, w: Tensor<i8, K, N>, s: f32) -> Tensor<i32, M, N> {
+        ((x * s).round() as i8).dot(w, K)
+    }
+
+    #[kernel(launches = 1)]
+    pub fn window_of_bytes<L, P, R, C, N>(x: Tensor<i8, L, C>, w: Tensor<i8, R, C, N>) -> Tensor<i32, P, N> {
+        x.window(L, (P, R), padding = 1).dot(w, (R, C))
+    }
+
     /// On GPUs the factors are rounded to tf32.
     #[kernel(fast, launches = 2, assume(M = 64, K = 16384, N = 64))]
     pub fn quick<M, K, N>(x: Tensor<f32, M, K>, w: Tensor<f32, K, N>) -> Tensor<f32, M, N> { x.dot(w, K).sigmoid() }
@@ -270,6 +284,7 @@ on_every_device! {
     special_values_pass_through,
     long_sums_of_few_results,
     fast_products_are_those_of_tf32,
+    bytes_of_every_kind,
 }
 
 #[test]
@@ -699,7 +714,7 @@ fn long_sums_of_few_results() -> Result<(), Error> {
     }
     for (c, m, k, n) in [(1, 4, 1032, 16), (2, 2, 1100, 9), (2, 12, 1040, 24), (3, 9, 520, 8)] {
         let half =
-            |n: usize, seed: u64| -> Vec<f16> { values(n, seed).into_iter().map(f16::from_f32).collect() };
+            |n: usize, seed: u32| -> Vec<f16> { values(n, seed).into_iter().map(f16::from_f32).collect() };
         let (x, w, r) = (half(c * m * k, 1), half(n * k, 2), half(c * m * n, 3));
         let (sum, plain) = tall_half(&place(&x, [c, m, k])?, &place(&w, [n, k])?, &place(&r, [c, m, n])?)?;
         let (sum, plain) = (sum.to_vec()?, plain.to_vec()?);
@@ -729,6 +744,50 @@ fn fast_products_are_those_of_tf32() -> Result<(), Error> {
             // Each factor is off by one in 2^10 at most where bits are cut off; the sigmoid's slope is at most a fourth.
             let bound = (2.0 / 1024.0 + ROUNDINGS * EPSILON) * sum.magnitude / 4.0 + 128.0 * EPSILON;
             assert!((f64::from(got) - want).abs() <= bound, "{m}x{k}x{n} at {at}: {got} instead of {want}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn bytes_of_every_kind() -> Result<(), Error> {
+    for (m, k, n) in [(1, 1, 1), (7, 33, 18), (70, 40, 33), (3, 300, 20), (5, 0, 4)] {
+        let numbers = |count: usize, seed: u32| values(count, seed).into_iter().map(|x| (x * 1e4) as i32);
+        let x: Vec<u8> = numbers(m * k, 1).map(|x| x as u8).collect();
+        let w: Vec<u8> = numbers(n * k, 2).map(|x| x as u8).collect();
+        let got = unsigned(&place(&x, [m, k])?, &place(&w, [n, k])?)?.to_vec()?;
+        for (at, got) in got.into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let want: i32 = (0..k).map(|q| i32::from(x[i * k + q]) * i32::from(w[j * k + q])).sum();
+            assert_eq!(got, want, "{m}x{k}x{n} at {at}");
+        }
+
+        let x = values(m * k, 3);
+        let w: Vec<i8> = numbers(n * k, 4).map(|x| x as i8).collect();
+        let got = rounded(&place(&x, [m, k])?, &place(&w, [k, n])?, 60.0)?.to_vec()?;
+        for (at, got) in got.into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let byte = |q: usize| i32::from((x[i * k + q] * 60.0).round() as i8);
+            let want: i32 = (0..k).map(|q| byte(q) * i32::from(w[q * n + j])).sum();
+            assert_eq!(got, want, "{m}x{k}x{n} at {at}");
+        }
+    }
+    for (l, r, c, n) in [(5, 3, 4, 7), (40, 3, 16, 20), (9, 1, 3, 1)] {
+        let bytes = |count: usize, seed: u32| -> Vec<i8> {
+            values(count, seed).into_iter().map(|x| (x * 1e4) as i32 as i8).collect()
+        };
+        let (x, w) = (bytes(l * c, 1), bytes(r * c * n, 2));
+        let got = window_of_bytes(&place(&x, [l, c])?, &place(&w, [r, c, n])?)?;
+        let places = l + 2 - r + 1;
+        assert_eq!(got.shape(), [places, n]);
+        for (at, got) in got.to_vec()?.into_iter().enumerate() {
+            let (p, j) = (at / n, at % n);
+            let term = |q: usize| match (p + q / c).checked_sub(1) {
+                Some(row) if row < l => i32::from(x[row * c + q % c]) * i32::from(w[q * n + j]),
+                _ => 0,
+            };
+            let want: i32 = (0..r * c).map(term).sum();
+            assert_eq!(got, want, "{l}x{r}x{c}x{n} at {at}");
         }
     }
     Ok(())

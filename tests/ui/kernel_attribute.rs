@@ -12,7 +12,7 @@ fuse! {
     #[kernel(assume(N = 1024, N = 4096))]
     fn negated<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { -x }
 
-    #[kernel(fast = true)]
+    #[kernel(fast)]
     fn halved<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { x * 0.5 }
 }
 
