@@ -115,7 +115,8 @@ fn shape(group: &ScheduledGroup, parts: &Parts, narrow_rows: bool) -> Option<Ski
     // The narrow source is then read by whole sectors too.
     let (wide, depth) = if along { (other, run) } else { (run, other.min(4)) };
     let products = parts.products.len() as u32;
-    let mut most = MOST;
+    // A chunk of bytes has so many numbers that more positions would make a long text.
+    let mut most = if run == 16 { MOST / 2 } else { MOST };
     while most > 1 && most * wide * words * products > SUMS {
         most /= 2;
     }
