@@ -126,6 +126,43 @@ fuse! {
         table.gather(V, ids).dot(w, E)
     }
 
+    /// Room for a second launch: few results of a long sum are shared among the blocks of a GPU.
+    #[kernel(launches = 2, assume(M = 64, K = 16384, N = 64))]
+    pub fn tall<M, K, N>(x: Tensor<f32, M, K>, w: Tensor<f32, K, N>, b: Tensor<f32, N>) -> Tensor<f32, M, N> {
+        (x.dot(w, K) + b).max(0.0)
+    }
+
+    /// The same of f16, the weights along the sum, with a batch, a residual and two results.
+    #[kernel(launches = 2, assume(B = 2, M = 64, K = 16384, N = 64))]
+    pub fn tall_half<B, M, K, N>(
+        x: Tensor<f16, B, M, K>, w: Tensor<f16, N, K>, r: Tensor<f16, B, M, N>,
+    ) -> (Tensor<f16, B, M, N>, Tensor<f32, B, N, M>) {
+        let y = x.dot(w, K);
+        ((y + r) as f16, y)
+    }
+
+    /// The same of bytes.
+    #[kernel(launches = 2, assume(M = 64, K = 16384, N = 64))]
+    pub fn tall_bytes<M, K, N>(x: Tensor<i8, M, K>, w: Tensor<i8, N, K>) -> Tensor<i32, M, N> { x.dot(w, K) }
+
+    /// Bytes without a sign; bytes that are computed, and read through a map with bounds.
+    #[kernel(launches = 1)]
+    pub fn unsigned<M, K, N>(x: Tensor<u8, M, K>, w: Tensor<u8, N, K>) -> Tensor<i32, M, N> { x.dot(w, K) }
+
+    #[kernel(launches = 1)]
+    pub fn rounded<M, K, N>(x: Tensor<f32, M, K>, w: Tensor<i8, K, N>, s: f32) -> Tensor<i32, M, N> {
+        ((x * s).round() as i8).dot(w, K)
+    }
+
+    #[kernel(launches = 1)]
+    pub fn window_of_bytes<L, P, R, C, N>(x: Tensor<i8, L, C>, w: Tensor<i8, R, C, N>) -> Tensor<i32, P, N> {
+        x.window(L, (P, R), padding = 1).dot(w, (R, C))
+    }
+
+    /// On GPUs the factors are rounded to tf32.
+    #[kernel(fast, launches = 2, assume(M = 64, K = 16384, N = 64))]
+    pub fn quick<M, K, N>(x: Tensor<f32, M, K>, w: Tensor<f32, K, N>) -> Tensor<f32, M, N> { x.dot(w, K).sigmoid() }
+
     /// A vector over rows and one over columns, which only their names tell apart.
     #[kernel(launches = 1)]
     pub fn both_vectors<M, K, N>(
@@ -245,6 +282,9 @@ on_every_device! {
     split_axes_layers_and_gathers,
     the_same_bits_on_each_device,
     special_values_pass_through,
+    long_sums_of_few_results,
+    fast_products_are_those_of_tf32,
+    bytes_of_every_kind,
 }
 
 #[test]
@@ -644,5 +684,111 @@ fn kernels_verify_themselves() -> Result<(), Error> {
     matvec::verify().run()?;
     both_vectors::verify().run()?;
     mlp::verify().run()?;
+    tall::verify().run()?;
+    tall_half::verify().run()?;
+    quick::verify().run()?;
+    Ok(())
+}
+
+#[test]
+fn long_sums_of_few_results() -> Result<(), Error> {
+    for (m, k, n) in [(1, 1024, 40), (4, 1100, 33), (20, 1100, 33), (33, 2060, 3), (9, 513, 9)] {
+        let (x, w, b) = (values(m * k, 1), values(k * n, 2), values(n, 3));
+        let got = tall(&place(&x, [m, k])?, &place(&w, [k, n])?, &place(&b, [n])?)?.to_vec()?;
+        for (at, got) in got.into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let sum = dot(k, |q| x[i * k + q].into(), |q| w[q * n + j].into());
+            let relu = |x: f64| (x + f64::from(b[j])).max(0.0);
+            let sum = Sum { magnitude: sum.magnitude + f64::from(b[j].abs()), ..sum };
+            check(&format!("{m}x{k}x{n} at {at}"), got.into(), sum, relu, 1.0);
+        }
+
+        let byte = |x: &f32| (x * 1e4) as i32 as i8;
+        let (x, w): (Vec<i8>, Vec<i8>) = (x.iter().map(byte).collect(), w.iter().map(byte).collect());
+        let got = tall_bytes(&place(&x, [m, k])?, &place(&w, [n, k])?)?.to_vec()?;
+        for (at, got) in got.into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let want: i32 = (0..k).map(|q| i32::from(x[i * k + q]) * i32::from(w[j * k + q])).sum();
+            assert_eq!(got, want, "{m}x{k}x{n} at {at}");
+        }
+    }
+    for (c, m, k, n) in [(1, 4, 1032, 16), (2, 2, 1100, 9), (2, 12, 1040, 24), (3, 9, 520, 8)] {
+        let half =
+            |n: usize, seed: u32| -> Vec<f16> { values(n, seed).into_iter().map(f16::from_f32).collect() };
+        let (x, w, r) = (half(c * m * k, 1), half(n * k, 2), half(c * m * n, 3));
+        let (sum, plain) = tall_half(&place(&x, [c, m, k])?, &place(&w, [n, k])?, &place(&r, [c, m, n])?)?;
+        let (sum, plain) = (sum.to_vec()?, plain.to_vec()?);
+        for (at, got) in sum.into_iter().enumerate() {
+            let (batch, i, j) = (at / (m * n), at / n % m, at % n);
+            let x_at = |q: usize| x[(batch * m + i) * k + q].to_f64();
+            let product = dot(k, x_at, |q| w[j * k + q].to_f64());
+            let what = format!("{c}x{m}x{k}x{n} at {at}");
+            check(&what, plain[(batch * n + j) * m + i].into(), product, |x| x, 1.0);
+            let want = product.value + r[at].to_f64();
+            let bound = ROUNDINGS * EPSILON * product.magnitude + want.abs() / 2048.0 + 1e-7;
+            assert!((got.to_f64() - want).abs() <= bound, "{what}: {got} instead of {want}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn fast_products_are_those_of_tf32() -> Result<(), Error> {
+    for (m, k, n) in [(20, 1100, 33), (70, 40, 72), (3, 300, 40)] {
+        let (x, w) = (values(m * k, 1), values(k * n, 2));
+        let got = quick(&place(&x, [m, k])?, &place(&w, [k, n])?)?.to_vec()?;
+        for (at, got) in got.into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let sum = dot(k, |q| x[i * k + q].into(), |q| w[q * n + j].into());
+            let want = 1.0 / (1.0 + (-sum.value).exp());
+            // Each factor is off by one in 2^10 at most where bits are cut off; the sigmoid's slope is at most a fourth.
+            let bound = (2.0 / 1024.0 + ROUNDINGS * EPSILON) * sum.magnitude / 4.0 + 128.0 * EPSILON;
+            assert!((f64::from(got) - want).abs() <= bound, "{m}x{k}x{n} at {at}: {got} instead of {want}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn bytes_of_every_kind() -> Result<(), Error> {
+    for (m, k, n) in [(1, 1, 1), (7, 33, 18), (70, 40, 33), (3, 300, 20), (5, 0, 4)] {
+        let numbers = |count: usize, seed: u32| values(count, seed).into_iter().map(|x| (x * 1e4) as i32);
+        let x: Vec<u8> = numbers(m * k, 1).map(|x| x as u8).collect();
+        let w: Vec<u8> = numbers(n * k, 2).map(|x| x as u8).collect();
+        let got = unsigned(&place(&x, [m, k])?, &place(&w, [n, k])?)?.to_vec()?;
+        for (at, got) in got.into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let want: i32 = (0..k).map(|q| i32::from(x[i * k + q]) * i32::from(w[j * k + q])).sum();
+            assert_eq!(got, want, "{m}x{k}x{n} at {at}");
+        }
+
+        let x = values(m * k, 3);
+        let w: Vec<i8> = numbers(n * k, 4).map(|x| x as i8).collect();
+        let got = rounded(&place(&x, [m, k])?, &place(&w, [k, n])?, 60.0)?.to_vec()?;
+        for (at, got) in got.into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let byte = |q: usize| i32::from((x[i * k + q] * 60.0).round() as i8);
+            let want: i32 = (0..k).map(|q| byte(q) * i32::from(w[q * n + j])).sum();
+            assert_eq!(got, want, "{m}x{k}x{n} at {at}");
+        }
+    }
+    for (l, r, c, n) in [(5, 3, 4, 7), (40, 3, 16, 20), (9, 1, 3, 1)] {
+        let bytes = |count: usize, seed: u32| -> Vec<i8> {
+            values(count, seed).into_iter().map(|x| (x * 1e4) as i32 as i8).collect()
+        };
+        let (x, w) = (bytes(l * c, 1), bytes(r * c * n, 2));
+        let got = window_of_bytes(&place(&x, [l, c])?, &place(&w, [r, c, n])?)?;
+        let places = l + 2 - r + 1;
+        assert_eq!(got.shape(), [places, n]);
+        for (at, got) in got.to_vec()?.into_iter().enumerate() {
+            let (p, j) = (at / n, at % n);
+            let term = |q: usize| match (p + q / c).checked_sub(1) {
+                Some(row) if row < l => i32::from(x[row * c + q % c]) * i32::from(w[q * n + j]),
+                _ => 0,
+            };
+            let want: i32 = (0..r * c).map(term).sum();
+            assert_eq!(got, want, "{l}x{r}x{c}x{n} at {at}");
+        }
+    }
     Ok(())
 }

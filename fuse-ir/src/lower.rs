@@ -15,7 +15,9 @@
 //!   are spread over the teams of a block. Short rows: several teams in a warp. Otherwise: a block for each row;
 //! - columns: the lanes of a warp own 32 neighbouring outer positions, the warps share the accumulators of each;
 //! - split: a team for each chunk, partial results in scratch memory, folded by the second kernel;
-//! - contractions: a block owns a tile of rows and columns, whose sources come through shared memory;
+//! - contractions: a block owns a tile of rows and columns, whose sources come through shared memory; where the result is
+//!   small, several blocks share a tile's reduced positions, and a second kernel adds what they leave in scratch memory;
+//!   where one side is narrow, the other is read once, straight into registers;
 //! - streamed: a block owns rows, and makes, normalises and uses up their weights tile by tile.
 //!
 //! What several sweeps need is kept in shared memory by the thread that will read it again. What cannot be lowered is an
@@ -54,7 +56,7 @@ pub mod coalescing;
 use crate::dtype::DType;
 use crate::id::{AxisId, GroupId, NodeId};
 use crate::index_map::Extent;
-use crate::kernel_ir::{Condition, Kernel, KernelError, Size};
+use crate::kernel_ir::{Condition, DeviceNumbers, Kernel, KernelError, Size};
 use crate::program::Program;
 use crate::scalar::ScalarOp;
 use crate::schedule::{ScheduleKind, ScheduledGroup};
@@ -63,6 +65,7 @@ use body::Emitter;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+pub use contraction::SplitWhen;
 pub use narrow::fits_narrow;
 pub use streamed::is_streamed;
 
@@ -120,6 +123,18 @@ pub struct Scratch {
     pub elements: Extent,
     /// Of which dtype.
     pub dtype: DType,
+    /// When there must be any; `None` for always. Where it does not hold no kernel that is launched touches it.
+    pub when: Option<SplitWhen>,
+}
+
+impl Scratch {
+    /// Elements that a call needs on a device.
+    pub fn elements_for(&self, number: impl Fn(&Extent) -> i64, device: DeviceNumbers) -> usize {
+        match &self.when {
+            Some(when) if !when.holds(&number, device) => 0,
+            Some(_) | None => number(&self.elements).max(0) as usize,
+        }
+    }
 }
 
 /// A launch of the plan as kernels.
@@ -207,6 +222,10 @@ pub(crate) enum Structure {
     Fold,
     /// A contraction in tiles of both sources.
     Tiled(contraction::TileShape),
+    /// A contraction of which one side is narrow.
+    Skinny(contraction::SkinnyShape),
+    /// What adds the pieces of a contraction.
+    Pieces,
     /// Weights made, normalised and used up tile by tile.
     Streamed(streamed::Spread),
 }
@@ -215,6 +234,8 @@ impl fmt::Display for Structure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, vectors, keep) = match *self {
             Structure::Tiled(shape) => return shape.fmt(f),
+            Structure::Skinny(shape) => return shape.fmt(f),
+            Structure::Pieces => ("a thread adds the pieces of each position", false, false),
             Structure::Flat => ("one dense run", true, false),
             Structure::Tiles => ("tiles, what lies across the grain through shared memory", false, false),
             Structure::Runs => ("runs along the last axis", true, false),
@@ -285,11 +306,19 @@ fn list_steps<'p>(program: &Program, parts: &'p [ScheduledGroup]) -> Vec<(Vec<&'
         && group.kind == ScheduleKind::Streamed
         && !is_streamed(program, group)
     {
-        let of_link = |link| (0..ScheduledGroup::launches(link)).map(move |step| (vec![link], step));
+        let of_link = |link| (0..count_steps(program, link)).map(move |step| (vec![link], step));
         return group.links.iter().flat_map(of_link).collect();
+    }
+    if let [group] = parts {
+        return (0..count_steps(program, group)).map(|step| (vec![group], step)).collect();
     }
     let steps = parts.iter().map(ScheduledGroup::launches).max().unwrap_or(0);
     (0..steps).map(|step| (parts.iter().filter(|p| p.launches() > step).collect(), step)).collect()
+}
+
+/// The kernels of a group that is alone in its launch. The second of a contraction has blocks only where the first is split.
+fn count_steps(program: &Program, group: &ScheduledGroup) -> u32 {
+    if contraction::may_split(program, group) { 2 } else { group.launches() }
 }
 
 /// The structures to embed for these groups, the best first; one for each group. Groups side by side take the one that
@@ -298,6 +327,7 @@ fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -
     let of_group = |group: &ScheduledGroup| match group.kind {
         ScheduleKind::Pointwise => pointwise::structures(program, group),
         ScheduleKind::Row => rows::structures(group),
+        ScheduleKind::Contraction if step > 0 => vec![Structure::Pieces],
         ScheduleKind::Contraction => contraction::structures(group, program.kernel.fast),
         ScheduleKind::Column => rows::column_structures(group),
         ScheduleKind::Split if step == 0 => split::structures(group),

@@ -4,5 +4,6 @@ mod lower {
     mod contractions;
     mod golden;
     mod noise;
+    mod pieces;
     mod streamed;
 }

@@ -61,7 +61,8 @@ pub(crate) fn run(loaded: &Loaded, call: &BoundCall<'_>, regions: &[MemoryRegion
         let lowered = lowered.launch(call.program, launch, wide)?;
         let mut scratch = Vec::new();
         for s in &lowered.scratch {
-            let bytes = call.number(&s.elements).max(0) as usize * s.dtype.size();
+            let elements = s.elements_for(|e| call.number(e), DeviceNumbers::SIMULATED);
+            let bytes = elements * s.dtype.size();
             let buffer = memory.global.allocate_uninitialised(bytes);
             scratch.push(memory.global.buffers[buffer].address);
         }

@@ -100,7 +100,7 @@ impl Verify {
                             other => other?,
                         };
                         let place = || report::Place::new(kernel, &inputs, backend, layout, seed);
-                        reference.compare(kernel, &got, &place, &mut report)?;
+                        reference.compare(kernel, (&got, backend.is_cpu()), &place, &mut report)?;
                     }
                     if values == Values::Ordinary {
                         compare::check_nodes(kernel, &inputs, &mut report)?;
@@ -139,7 +139,7 @@ pub fn verify_program(program: Program, inputs: &Inputs, devices: &[Device]) -> 
             if backend.takes(inputs, layout) {
                 let got = backend.run(&loaded, inputs, layout)?;
                 let place = || report::Place::new(kernel, inputs, &backend, layout, 0);
-                reference.compare(kernel, &got, &place, &mut report)?;
+                reference.compare(kernel, (&got, backend.is_cpu()), &place, &mut report)?;
                 runs += 1;
             }
         }

@@ -1,4 +1,4 @@
-// messages: kernel_argument_expected, unknown_kernel_argument, axis_assumed_twice, not_supported_yet
+// messages: kernel_argument_expected, unknown_kernel_argument, axis_assumed_twice
 
 use fuse::fuse;
 

@@ -126,7 +126,6 @@ pub const ALL: &[&str] = &[
     "not_a_mutable_parameter",
     "not_assignable",
     "not_expressible",
-    "not_supported_yet",
     "op_in_place_of_combiner",
     "operands_differ",
     "operation_not_defined",

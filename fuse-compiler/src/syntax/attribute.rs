@@ -75,11 +75,7 @@ fn parse_kernel_arg(
             }
         }
         "explain" => args.explain = true,
-        "fast" => {
-            let what = "contraction and approximate functions";
-            diagnostics.report(messages::not_supported_yet(Place::of(&name), "fast", what, None));
-            args.fast = true;
-        }
+        "fast" => args.fast = true,
         "test" => args.test = true,
         "allow" | "warn" | "deny" if input.peek(syn::token::Paren) => {
             let level = match name.to_string().as_str() {

@@ -137,7 +137,9 @@ impl<'a> Emitter<'a> {
             }
             Structure::Chunks { .. } => self.lower_chunks(group, structure, block),
             Structure::Fold => self.lower_fold(group, block),
-            Structure::Tiled(shape) => self.lower_contraction(group, shape, block),
+            Structure::Tiled(shape) => self.lower_contraction(group, shape, block, shares_launch),
+            Structure::Skinny(shape) => self.lower_skinny(group, shape, block),
+            Structure::Pieces => self.lower_pieces(group, block),
             Structure::Streamed(spread) => self.lower_streamed(group, spread, block),
         };
         let body = self.builder.close();

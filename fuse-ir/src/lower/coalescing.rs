@@ -87,6 +87,8 @@ fn fits(group: &ScheduledGroup, structure: Structure, sizes: &Sizes) -> bool {
         | Structure::Chunks { .. }
         | Structure::Fold
         | Structure::Tiled(_)
+        | Structure::Skinny(_)
+        | Structure::Pieces
         | Structure::Streamed(_) => true,
     }
 }
@@ -168,6 +170,8 @@ impl<'a> Walk<'a> {
             Structure::Chunks { columns: false, vectors } => in_rows(vectors, true, false),
             // Partial results lie side by side, and sources of products come through tiles of shared memory.
             Structure::Fold | Structure::Tiled(_) | Structure::Streamed(_) => None,
+            // Contractions are no walks.
+            Structure::Skinny(_) | Structure::Pieces => None,
         }
     }
 

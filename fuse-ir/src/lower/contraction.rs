@@ -10,7 +10,8 @@
 //!
 //! A step of the loop over the reduced positions waits for its stage, passes one barrier, starts the copies of a later
 //! stage and multiplies. The order in which products are added follows from the tile alone: from the first reduced
-//! position to the last.
+//! position to the last. Where the result has few tiles, [`split`] shares the reduced positions of one among blocks, and
+//! where one side is narrow, [`skinny`] reads the other without tiles.
 
 mod shape;
 
@@ -20,7 +21,17 @@ mod multiply;
 
 mod finish;
 
+mod split;
+
+mod skinny;
+
+pub use split::SplitWhen;
+
 pub(super) use shape::{TileShape, structures};
+pub(super) use skinny::SkinnyShape;
+pub(super) use split::may_split;
+
+use shape::shapes;
 
 use super::body::{Emitter, Scope};
 use crate::dtype::DType;
@@ -54,6 +65,7 @@ impl Emitter<'_> {
         group: &ScheduledGroup,
         shape: TileShape,
         block: Expr,
+        shares_launch: bool,
     ) -> Size {
         let Some(parts) = cut_contraction(group) else {
             self.refuse("it is no contraction of rows and columns");
@@ -65,10 +77,21 @@ impl Emitter<'_> {
         let (_, depth_expr) = self.count(&group.reduced);
         let down = rows.clone().ceil_div(u64::from(shape.rows));
         let along = columns.clone().ceil_div(u64::from(shape.columns));
-        let blocks = batches * down.clone() * along.clone();
+        let mut blocks = batches * down.clone() * along.clone();
         self.require_shape(shape, &rows, &columns, &blocks);
+        // A launch with large tiles is never split: its blocks fill the device.
+        let splits = !shares_launch && !shape.is_large && may_split(self.program, group);
+        let (split, block) = match splits {
+            true => {
+                let (split, block) = self.plan_split(&parts, group, block, &blocks);
+                blocks = self.blocks_of_pieces(&split, blocks);
+                (Some(split), block)
+            }
+            false => (None, block),
+        };
         let place =
             self.place_tile(&parts, shape, block, (&down, &along), [row_expr, column_expr, depth_expr]);
+        let range = split.as_ref().map(|split| self.piece_range(split, &place.depth));
 
         let start = self.shared.as_const().unwrap_or(0);
         let staged = self.share_panels(&parts, group, shape);
@@ -91,7 +114,8 @@ impl Emitter<'_> {
         let thread = self.place_thread(&parts, &staged, shape);
         // Stage `step` is filled while stage `step - (stages - 1)` is multiplied.
         let depth = self.number(shape.depth.into());
-        let tiles = (&place.depth + self.number(u64::from(shape.depth) - 1)) / &depth;
+        let whole = range.clone().map_or(place.depth.clone(), |(start, end)| end - start);
+        let tiles = (whole + self.number(u64::from(shape.depth) - 1)) / &depth;
         let tiles = self.builder.bind("tiles", tiles);
         let lead = self.number(u64::from(stages - 1));
         let end = self.builder.bind("steps", &tiles + &lead);
@@ -105,7 +129,9 @@ impl Emitter<'_> {
         });
         self.builder.open();
         let slot = self.stage_slot(&step, stages);
-        let first = self.builder.bind("first", &step * &depth);
+        let first = &step * &depth;
+        let first = range.map_or(first.clone(), |(start, _)| start + first);
+        let first = self.builder.bind("first", first);
         for (panel, scope) in staged.iter().zip(&scopes) {
             self.stage_panel(&parts, group, panel, &place, (&slot, &first), scope);
         }
@@ -123,7 +149,7 @@ impl Emitter<'_> {
         self.builder.push(Stmt::For { local, start: start_step, end, step: one, unroll: Unroll::None, body });
         self.builder.wait_async(0);
 
-        self.finish_tile(&parts, shape, &place, &thread, &accumulators, start);
+        self.finish_tile(&parts, shape, &place, &thread, &accumulators, (start, split.as_ref()));
         let fits = super::fits_shared(self.shared.clone(), self.options);
         self.builder.kernel_mut().requires.push(fits);
         blocks

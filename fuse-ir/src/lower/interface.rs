@@ -100,16 +100,21 @@ impl Emitter<'_> {
 
     /// A number that the shapes decide, as a parameter of that dtype.
     pub(super) fn extent_arg(&mut self, extent: &Extent, dtype: DType) -> ArgId {
-        if let Some((_, _, id)) = self.interface.extents.iter().find(|(e, d, _)| e == extent && *d == dtype) {
-            return *id;
-        }
         let name = match extent {
             IndexExpr::Extent(axis) => self.axis_name(*axis),
             IndexExpr::Param(p) => self.program.kernel.param(*p).name.clone(),
             _ => "size".to_owned(),
         };
+        self.named_extent(&name, extent, dtype)
+    }
+
+    /// The same by a name of the caller's, if it is not a parameter yet.
+    pub(super) fn named_extent(&mut self, name: &str, extent: &Extent, dtype: DType) -> ArgId {
+        if let Some((_, _, id)) = self.interface.extents.iter().find(|(e, d, _)| e == extent && *d == dtype) {
+            return *id;
+        }
         let kind = ParamKind::Scalar { dtype, multiple_of: 1 };
-        let id = self.builder.param(&name, kind, Origin::Extent(extent.clone()));
+        let id = self.builder.param(name, kind, Origin::Extent(extent.clone()));
         self.interface.extents.push((extent.clone(), dtype, id));
         id
     }
@@ -165,16 +170,11 @@ impl Emitter<'_> {
     }
 
     /// Scratch memory that a group knows by `key`, the same in every kernel of the launch.
-    pub(super) fn scratch_pointer(
-        &mut self,
-        key: (GroupId, u32),
-        elements: Extent,
-        dtype: DType,
-        usage: Usage,
-    ) -> ArgId {
+    pub(super) fn scratch_pointer(&mut self, key: (GroupId, u32), scratch: Scratch, usage: Usage) -> ArgId {
+        let dtype = scratch.dtype;
         let number = self.scratch_keys.iter().position(|k| *k == key).unwrap_or(self.scratch.len());
         if number == self.scratch.len() {
-            self.scratch.push(Scratch { elements, dtype });
+            self.scratch.push(scratch);
             self.scratch_keys.push(key);
         }
         let kind = ParamKind::Pointer { dtype, usage, align: 16, unaliased: true };

@@ -12,7 +12,7 @@ use super::combine::{Reduction, collect_reductions};
 use super::sweep::{Kept, Sweep, SweepPlan, plan_sweeps};
 use super::team::{Accumulators, Reach, Team};
 use super::vector::{Motion, motion_of_operand, run_length};
-use super::{Structure, THREADS, fits_shared};
+use super::{Scratch, Structure, THREADS, fits_shared};
 use crate::dtype::DType;
 use crate::id::{LocalId, ValueId, ViewId};
 use crate::index_map::IndexExpr;
@@ -276,7 +276,8 @@ impl Emitter<'_> {
                 // The scratch buffer lies as the domain does, so that its elements are met in order.
                 let all: Vec<_> = group.outer.iter().chain(&group.reduced).copied().collect();
                 let elements = all.iter().fold(IndexExpr::Const(1), |p, a| p.times(IndexExpr::Extent(*a)));
-                let pointer = self.scratch_pointer((group.id, value.0), elements, dtype, Usage::ReadWrite);
+                let scratch = Scratch { elements, dtype, when: None };
+                let pointer = self.scratch_pointer((group.id, value.0), scratch, Usage::ReadWrite);
                 let base = self.builder.bind("row_at", position * inner_expr);
                 list.push(Kept { value, memory: Memory::Global(pointer), base, step: 1, pieces: None });
             }

@@ -5,7 +5,7 @@ use super::combine::{Reduction, collect_reductions};
 use super::rows::{RowPass, row_run};
 use super::sweep::plan_sweeps;
 use super::team::Reach;
-use super::{Structure, THREADS};
+use super::{Scratch, Structure, THREADS};
 use crate::dtype::DType;
 use crate::id::{ArgId, ValueId};
 use crate::index_map::IndexExpr;
@@ -45,7 +45,9 @@ impl Emitter<'_> {
         (0..reduction.components.len())
             .map(|k| {
                 let key = (group.id, first * 64 + k as u32);
-                self.scratch_pointer(key, elements.clone(), reduction.components[k], usage)
+                let scratch =
+                    Scratch { elements: elements.clone(), dtype: reduction.components[k], when: None };
+                self.scratch_pointer(key, scratch, usage)
             })
             .collect()
     }

@@ -181,13 +181,17 @@ impl Emitter<'_> {
                 (Motion::Vector(k), Operand::Buffer { buffer, dtype, map }) => {
                     let name = self.name_value(group, id);
                     let array = self.builder.array(&name, dtype.compute(), run.len, None);
-                    let conditions = self.run_conditions(*buffer, *dtype, &map.indices, k, run.len, &scope);
+                    let piece = piece_of(*dtype, run.len);
+                    let conditions = self.run_conditions(*buffer, *dtype, &map.indices, k, piece, &scope);
                     let when = self.bounds(&map.bounds, &scope);
                     let when = both(scope.active.clone(), when);
                     let pointer = self.pointer(*buffer, *dtype);
                     self.builder.open();
                     let at = self.vector_offset(*buffer, &map.indices, k, &scope);
-                    self.builder.load_into(slots(array, 0u32, run.len), pointer, at, when);
+                    for first in (0..run.len).step_by(piece as usize) {
+                        let at = &at + self.number(first.into());
+                        self.builder.load_into(slots(array, first, piece), pointer, at, when.clone());
+                    }
                     let vector = self.builder.close();
                     match self.fact_for(&format!("{name}_vectors").to_uppercase(), conditions) {
                         None => vector.into_iter().for_each(|s| self.builder.push(s)),
@@ -285,11 +289,15 @@ impl Emitter<'_> {
         run: &Run<'_>,
         scope: &Scope,
     ) {
-        let conditions = self.run_conditions(store.buffer, store.dtype, &store.indices, k, run.len, scope);
+        let piece = piece_of(store.dtype, run.len);
+        let conditions = self.run_conditions(store.buffer, store.dtype, &store.indices, k, piece, scope);
         let pointer = self.pointer(store.buffer, store.dtype);
         self.builder.open();
         let at = self.vector_offset(store.buffer, &store.indices, k, scope);
-        self.builder.store_from(pointer, at, slots(array, 0u32, run.len), scope.active.clone());
+        for first in (0..run.len).step_by(piece as usize) {
+            let at = &at + self.number(first.into());
+            self.builder.store_from(pointer, at, slots(array, first, piece), scope.active.clone());
+        }
         let vector = self.builder.close();
         let name = format!("{}_vectors", self.builder.kernel().param(pointer).name).to_uppercase();
         match self.fact_for(&name, conditions) {
@@ -330,6 +338,12 @@ impl Emitter<'_> {
             body,
         });
     }
+}
+
+/// The positions of a run that one access has: 16 bytes at most. A run may be longer, where what is computed along it is
+/// narrower than what is read.
+fn piece_of(dtype: DType, len: u32) -> u32 {
+    len.min(16 / dtype.size() as u32)
 }
 
 /// The positions of a run for which vectors have 16 bytes: by the largest dtype that is accessed.

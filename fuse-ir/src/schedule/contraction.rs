@@ -277,11 +277,41 @@ pub fn cut_contraction(group: &ScheduledGroup) -> Option<Parts> {
 }
 
 /// [`cut_contraction`] for a machine that goes through tiles row by row: what the epilogue makes of rows and batch alone, such
-/// as the root of a variance, is an outer value, computed once for each row.
+/// as the root of a variance, is an outer value, computed once for each row. Products of bytes have the bytes for sources,
+/// where all are signed or none is: the multiplication widens them.
 pub fn cut_contraction_by_rows(group: &ScheduledGroup) -> Option<Parts> {
     let mut parts = cut_contraction(group)?;
     hoist_row_values(&mut parts);
+    narrow_panels(&mut parts);
     Some(parts)
+}
+
+/// Leaves the widening of bytes to the products, if it is the last thing in every panel.
+fn narrow_panels(parts: &mut Parts) {
+    let mut narrow = Vec::new();
+    for panel in &parts.panels {
+        let BodyOp::Map { function: MapFn::Op(ScalarOp::Cast(DType::I32)), args } =
+            &panel.group.value(panel.value).op
+        else {
+            return;
+        };
+        narrow.push(args[0]);
+    }
+    let dtype = |(panel, id): (&Panel, &ValueId)| panel.group.value(*id).dtype;
+    let dtypes: BTreeSet<DType> = parts.panels.iter().zip(&narrow).map(dtype).collect();
+    let is_last = |(panel, id): (&Panel, &ValueId)| id.index() + 2 == panel.group.values.len();
+    let of_bytes = [DType::I8, DType::U8].iter().any(|d| dtypes == BTreeSet::from([*d]));
+    if !of_bytes || !parts.panels.iter().zip(&narrow).all(is_last) {
+        return;
+    }
+    for (panel, value) in parts.panels.iter_mut().zip(narrow) {
+        panel.group.values.pop();
+        let is_loaded = matches!(panel.group.value(value).op, BodyOp::Load(_));
+        let pass = &mut panel.group.passes[0];
+        pass.values.retain(|v| *v != panel.value);
+        pass.buffered = if is_loaded { Vec::new() } else { vec![value] };
+        panel.value = value;
+    }
 }
 
 fn hoist_row_values(parts: &mut Parts) {

@@ -353,7 +353,7 @@ impl Call<'_> {
         let lowered = lower_launch(program, launch, &options).map_err(ProgramError::Lower)?;
         let mut scratch = Vec::new();
         for s in &lowered.scratch {
-            let count = self.number(&s.elements).max(0) as usize;
+            let count = s.elements_for(|e| self.number(e), self.options.device);
             scratch.push(self.memory.allocate_uninitialised(count * s.dtype.size()));
         }
         for (step, variants) in lowered.steps.iter().enumerate() {

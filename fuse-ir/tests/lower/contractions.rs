@@ -4,8 +4,8 @@ use super::noise::noise;
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::{Array, Input, Inputs};
 use fuse_ir::graph::{Kernel, Op, ParamKind, Reducer};
-use fuse_ir::id::{AxisId, NodeId};
-use fuse_ir::index_map::{Bound, IndexExpr, IndexMap};
+use fuse_ir::id::{AxisId, NodeId, ParamId};
+use fuse_ir::index_map::{Bound, IndexEnv, IndexExpr, IndexMap};
 use fuse_ir::kernel_ir::{DeviceNumbers, LaunchArg, Origin, Param, ParamKind as KernelParam};
 use fuse_ir::lower::{LowerOptions, LoweredKernel, lower_launch};
 use fuse_ir::plan::{PlanOptions, plan_kernel};
@@ -17,23 +17,23 @@ use fuse_ir::schedule::ScheduleKind;
 use fuse_ir::simulate::{Layout, ProgramOptions, ProgramReport, VariantChoice, simulate_program};
 use fuse_ir::target::Target;
 
-fn program(kernel: Kernel) -> Program {
+pub(super) fn program(kernel: Kernel) -> Program {
     let plan = plan_kernel(&kernel, &Target::gpu("sm_80").unwrap(), &PlanOptions::default()).unwrap();
     assert_eq!(plan.launches.len(), 1, "{}", kernel.name);
     assert_eq!(plan.launches[0].parts[0].kind, ScheduleKind::Contraction, "{}", kernel.name);
     Program { kernel, plan }
 }
 
-fn dot(b: &mut KernelBuilder, x: NodeId, y: NodeId, axes: &[AxisId]) -> NodeId {
+pub(super) fn dot(b: &mut KernelBuilder, x: NodeId, y: NodeId, axes: &[AxisId]) -> NodeId {
     b.push(Op::Reduce { reducer: Reducer::Dot, sources: vec![x, y], axes: axes.to_vec(), output: 0 })
 }
 
-fn number(value: Value) -> f64 {
+pub(super) fn number(value: Value) -> f64 {
     value.as_f64().unwrap_or_else(|| value.as_i128().unwrap_or(0) as f64)
 }
 
 /// The tensors of a program over these extents, in the order of its parameters.
-fn inputs(program: &Program, extents: &[usize]) -> Inputs {
+pub(super) fn inputs(program: &Program, extents: &[usize]) -> Inputs {
     let of = |(k, p): (usize, &fuse_ir::graph::Param)| match &p.kind {
         ParamKind::Tensor { dtype, axes, .. } => {
             let shape: Vec<usize> = axes.iter().map(|a| extents[a.index()]).collect();
@@ -46,13 +46,13 @@ fn inputs(program: &Program, extents: &[usize]) -> Inputs {
     Inputs(program.kernel.params.iter().enumerate().map(of).collect())
 }
 
-fn tensor(inputs: &Inputs, k: usize) -> Vec<f64> {
+pub(super) fn tensor(inputs: &Inputs, k: usize) -> Vec<f64> {
     let Input::Tensor(array) = &inputs.0[k] else { panic!("parameter {k} is no tensor") };
     array.data.iter().map(|v| number(*v)).collect()
 }
 
 /// Each way to run a program: variants, indices, layouts, alignments.
-fn ways() -> Vec<ProgramOptions> {
+pub(super) fn ways() -> Vec<ProgramOptions> {
     let base = ProgramOptions::default();
     vec![
         ProgramOptions { ..base.clone() },
@@ -66,7 +66,7 @@ fn ways() -> Vec<ProgramOptions> {
     ]
 }
 
-fn run(program: &Program, inputs: &Inputs, options: &ProgramOptions) -> ProgramReport {
+pub(super) fn run(program: &Program, inputs: &Inputs, options: &ProgramOptions) -> ProgramReport {
     let report = simulate_program(program, inputs, options)
         .unwrap_or_else(|e| panic!("{} with {options:?}: {e}", program.kernel.name));
     assert_eq!(report.faults().next(), None, "{} with {options:?}", program.kernel.name);
@@ -75,12 +75,12 @@ fn run(program: &Program, inputs: &Inputs, options: &ProgramOptions) -> ProgramR
 
 /// A product and the sum of the magnitudes of its terms.
 #[derive(Clone, Copy)]
-struct Sum {
-    value: f64,
-    magnitude: f64,
+pub(super) struct Sum {
+    pub(super) value: f64,
+    pub(super) magnitude: f64,
 }
 
-fn sum(depth: usize, term: impl Fn(usize) -> f64) -> Sum {
+pub(super) fn sum(depth: usize, term: impl Fn(usize) -> f64) -> Sum {
     let terms = (0..depth).map(term);
     terms.fold(Sum { value: 0.0, magnitude: 0.0 }, |s, t| Sum {
         value: s.value + t,
@@ -92,7 +92,12 @@ fn sum(depth: usize, term: impl Fn(usize) -> f64) -> Sum {
 const ROUNDINGS: f64 = 32.0;
 
 /// Every element of the first result against `want`, which gives the number and what it may be off by ε.
-fn check(program: &Program, inputs: &Inputs, options: &ProgramOptions, want: &dyn Fn(usize) -> Sum) {
+pub(super) fn check(
+    program: &Program,
+    inputs: &Inputs,
+    options: &ProgramOptions,
+    want: &dyn Fn(usize) -> Sum,
+) {
     let report = run(program, inputs, options);
     let result = &report.outputs.results[0];
     let (epsilon, own) = match result.dtype {
@@ -115,7 +120,7 @@ fn check(program: &Program, inputs: &Inputs, options: &ProgramOptions, want: &dy
 }
 
 /// `relu(x · w + bias)` of one dtype, the result of another; `x` is [M, K], `w` [K, N] or [N, K].
-fn linear(name: &str, dtype: DType, to: DType, transposed: bool) -> Program {
+pub(super) fn linear(name: &str, dtype: DType, to: DType, transposed: bool) -> Program {
     let mut b = KernelBuilder::new(name);
     let (m, k, n) = (b.axis("M"), b.axis("K"), b.axis("N"));
     let x = b.tensor("x", dtype, &[m, k]);
@@ -136,7 +141,12 @@ fn linear(name: &str, dtype: DType, to: DType, transposed: bool) -> Program {
     program(b.build())
 }
 
-fn check_linear(program: &Program, transposed: bool, [m, k, n]: [usize; 3], ways: &[ProgramOptions]) {
+pub(super) fn check_linear(
+    program: &Program,
+    transposed: bool,
+    [m, k, n]: [usize; 3],
+    ways: &[ProgramOptions],
+) {
     let inputs = inputs(program, &[m, k, n]);
     let [x, w, bias] = [0, 1, 2].map(|p| tensor(&inputs, p));
     for options in ways {
@@ -196,11 +206,8 @@ fn fast_kernels_round_to_tf32() {
     for transposed in [false, true] {
         let mut program = linear("linear_fast", DType::F32, DType::F32, transposed);
         program.kernel.fast = true;
-        assert!(
-            lowered(&program)[0].kernel.comment.contains("tf32"),
-            "{}",
-            lowered(&program)[0].kernel.comment
-        );
+        let tile = first_tile(&program);
+        assert!(lowered(&program)[tile].kernel.comment.contains("tf32"));
         let [m, k, n] = [144, 40, 136];
         let inputs = inputs(&program, &[m, k, n]);
         let [x, w, bias] = [0, 1, 2].map(|p| tensor(&inputs, p));
@@ -231,7 +238,7 @@ fn aligned_operands_come_whole() {
             let inputs = inputs(&program, &extents);
             let report = run(&program, &inputs, &ProgramOptions::default());
             let kernel = &report.kernels[0];
-            assert_eq!(kernel.variant, 0);
+            assert_eq!(kernel.variant, first_tile(&program));
             let counters = kernel.report.counters;
             let what = format!("{dtype}, transposed: {transposed}");
             assert_eq!(counters.shared().conflicts(), 0, "{what}");
@@ -248,42 +255,47 @@ fn aligned_operands_come_whole() {
     }
 }
 
-/// Two products of one source that meet in the epilogue, two results, a residual, a batch: one launch.
+/// Two products of one source that meet in the epilogue, two results, a residual, a batch.
+pub(super) fn gated(dtype: DType) -> Program {
+    let mut b = KernelBuilder::new("gated");
+    let (g, m, k, n) = (b.axis("G"), b.axis("M"), b.axis("K"), b.axis("N"));
+    let x = b.tensor("x", dtype, &[g, m, k]);
+    let (u, v) = (b.tensor("u", dtype, &[g, k, n]), b.tensor("v", dtype, &[n, k]));
+    let r = b.tensor("r", DType::F32, &[g, m, n]);
+    let wide = [x, u, v].map(|t| match dtype {
+        DType::F32 => t,
+        _ => b.map(ScalarOp::Cast(DType::F32), &[t]),
+    });
+    let (p, q) = (dot(&mut b, wide[0], wide[1], &[k]), dot(&mut b, wide[0], wide[2], &[k]));
+    let y = b.map(ScalarOp::Sub, &[p, q]);
+    let y = b.map(ScalarOp::Add, &[y, r]);
+    b.result(y, &[g, m, n]);
+    let other = b.map(ScalarOp::Cast(DType::F16), &[q]);
+    b.result(other, &[g, n, m]);
+    program(b.build())
+}
+
+pub(super) fn check_gated(program: &Program, extents: [usize; 4], ways: &[ProgramOptions]) {
+    let inputs = inputs(program, &extents);
+    let [x, u, v, r] = [0, 1, 2, 3].map(|p| tensor(&inputs, p));
+    let [_, m, k, n] = extents;
+    for options in ways {
+        check(program, &inputs, options, &|at| {
+            let (batch, i, j) = (at / (m * n), at / n % m, at % n);
+            let x_at = |c: usize| x[(batch * m + i) * k + c];
+            let p = sum(k, |c| x_at(c) * u[(batch * k + c) * n + j]);
+            let q = sum(k, |c| x_at(c) * v[j * k + c]);
+            Sum { value: p.value - q.value + r[at], magnitude: p.magnitude + q.magnitude + r[at].abs() }
+        });
+    }
+}
+
 #[test]
 fn siblings_share_a_launch() {
     for dtype in [DType::F32, DType::F16] {
-        let mut b = KernelBuilder::new("gated");
-        let (g, m, k, n) = (b.axis("G"), b.axis("M"), b.axis("K"), b.axis("N"));
-        let x = b.tensor("x", dtype, &[g, m, k]);
-        let (u, v) = (b.tensor("u", dtype, &[g, k, n]), b.tensor("v", dtype, &[n, k]));
-        let r = b.tensor("r", DType::F32, &[g, m, n]);
-        let wide = [x, u, v].map(|t| match dtype {
-            DType::F32 => t,
-            _ => b.map(ScalarOp::Cast(DType::F32), &[t]),
-        });
-        let (p, q) = (dot(&mut b, wide[0], wide[1], &[k]), dot(&mut b, wide[0], wide[2], &[k]));
-        let y = b.map(ScalarOp::Sub, &[p, q]);
-        let y = b.map(ScalarOp::Add, &[y, r]);
-        b.result(y, &[g, m, n]);
-        let other = b.map(ScalarOp::Cast(DType::F16), &[q]);
-        b.result(other, &[g, n, m]);
-        let program = program(b.build());
+        let program = gated(dtype);
         for extents in [[2, 70, 33, 40], [1, 144, 64, 72], [3, 1, 1, 5]] {
-            let inputs = inputs(&program, &extents);
-            let [x, u, v, r] = [0, 1, 2, 3].map(|p| tensor(&inputs, p));
-            let [_, m, k, n] = extents;
-            for options in ways() {
-                check(&program, &inputs, &options, &|at| {
-                    let (batch, i, j) = (at / (m * n), at / n % m, at % n);
-                    let x_at = |c: usize| x[(batch * m + i) * k + c];
-                    let p = sum(k, |c| x_at(c) * u[(batch * k + c) * n + j]);
-                    let q = sum(k, |c| x_at(c) * v[j * k + c]);
-                    Sum {
-                        value: p.value - q.value + r[at],
-                        magnitude: p.magnitude + q.magnitude + r[at].abs(),
-                    }
-                });
-            }
+            check_gated(&program, extents, &ways());
         }
     }
 }
@@ -331,7 +343,7 @@ fn windows_are_read_through_their_maps() {
     }
 }
 
-fn check_golden(name: &str, text: &str) {
+pub(super) fn check_golden(name: &str, text: &str) {
     let path = format!("{}/tests/golden/lower/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("FUSE_BLESS").is_some() {
         std::fs::write(&path, text).unwrap();
@@ -340,27 +352,97 @@ fn check_golden(name: &str, text: &str) {
     assert!(kept == text, "{name} differs; `FUSE_BLESS=1` rewrites it");
 }
 
-fn lowered(program: &Program) -> Vec<LoweredKernel> {
+pub(super) fn lowered(program: &Program) -> Vec<LoweredKernel> {
     let options = LowerOptions { wide: false, shared_memory: 99 << 10 };
     let mut launch = lower_launch(program, 0, &options).unwrap();
-    assert_eq!(launch.steps.len(), 1);
+    // The second kernel adds pieces, where there are any.
+    assert_eq!(launch.steps.len(), 2);
     launch.steps.remove(0)
+}
+
+/// The number of the first variant that has tiles; those before are for narrow sides.
+fn first_tile(program: &Program) -> usize {
+    lowered(program).iter().position(|v| v.kernel.comment.contains("tiles of")).unwrap()
 }
 
 /// The CUDA of a linear layer on tensor cores, to be read.
 #[test]
 fn the_text_of_a_linear_layer() {
     let program = linear("linear_f16", DType::F16, DType::F16, false);
-    check_golden("linear_f16", &print_cuda(&lowered(&program)[0].kernel));
+    check_golden("linear_f16", &print_cuda(&lowered(&program)[first_tile(&program)].kernel));
 }
 
-/// The tile that is taken for rows, columns and depth, on three devices.
+/// The extents of three axes.
+pub(super) struct Extents(pub(super) [i64; 3]);
+
+impl IndexEnv for Extents {
+    fn index(&self, _: AxisId) -> i64 {
+        0
+    }
+
+    fn extent(&self, axis: AxisId) -> i64 {
+        self.0[axis.index()]
+    }
+
+    fn param(&self, _: ParamId) -> i64 {
+        0
+    }
+
+    fn indirect(&self, _: NodeId) -> i64 {
+        0
+    }
+}
+
+/// The arguments of a kernel for these extents on a device; tensors lie anyhow.
+fn arguments(
+    kernel: &fuse_ir::kernel_ir::Kernel,
+    extents: [i64; 3],
+    device: DeviceNumbers,
+) -> Vec<LaunchArg> {
+    let argument = |p: &Param| {
+        let KernelParam::Scalar { dtype, .. } = p.kind else { return LaunchArg::Pointer(256) };
+        let number = match &p.source {
+            Origin::Extent(extent) => extent.eval(&Extents(extents)),
+            Origin::Device(which) => device.get(*which).into(),
+            _ => 0,
+        };
+        LaunchArg::Scalar(Value::I64(number).cast(dtype))
+    };
+    kernel.params.iter().map(argument).collect()
+}
+
+/// What is taken for rows, columns and depth: its tile or lines, and in how many pieces the depth falls.
+fn taken(steps: &[Vec<LoweredKernel>], extents: [i64; 3], device: DeviceNumbers) -> String {
+    let fits = |v: &&LoweredKernel| {
+        let args = arguments(&v.kernel, extents, device);
+        v.kernel.requires.iter().all(|c| c.holds(&args))
+    };
+    let kernel = &steps[0].iter().find(fits).unwrap().kernel;
+    let text = kernel.comment.trim_start_matches("g0: ").trim_start_matches("tiles of ");
+    let text = text.split(" in ").next().unwrap_or(text).replace("at most ", "");
+    let second = &steps[1][0].kernel;
+    let blocks = second.evaluate_geometry(&arguments(second, extents, device)).unwrap().grid[0];
+    if blocks == 0 {
+        return text;
+    }
+    let grid = |device| kernel.evaluate_geometry(&arguments(kernel, extents, device)).unwrap().grid[0];
+    let whole = grid(DeviceNumbers { multiprocessors: 1, ..device });
+    format!("{text}, {} pieces", grid(device) / whole)
+}
+
+/// What is taken for each shape on three devices.
 #[test]
 fn the_tile_of_each_shape() {
-    const SHAPES: [[i64; 3]; 12] = [
+    const SHAPES: [[i64; 3]; 19] = [
         [1, 4096, 4096],
+        [4, 1024, 4096],
+        [8, 11008, 4096],
         [16, 4096, 4096],
+        [4096, 4, 4096],
+        [4, 4, 65536],
         [64, 64, 64],
+        [64, 64, 1000],
+        [64, 64, 65536],
         [96, 96, 1024],
         [128, 128, 8192],
         [512, 512, 512],
@@ -369,38 +451,22 @@ fn the_tile_of_each_shape() {
         [2048, 3072, 768],
         [4096, 4096, 4096],
         [25088, 64, 576],
+        [64, 576, 25088],
         [100_000, 32, 32],
     ];
     let mut text = String::new();
     for dtype in [DType::F16, DType::F32] {
         let program = linear("linear", dtype, dtype, false);
-        let variants = lowered(&program);
+        let options = LowerOptions { wide: false, shared_memory: 99 << 10 };
+        let steps = lower_launch(&program, 0, &options).unwrap().steps;
         for [m, n, k] in SHAPES {
-            let mut line = format!("{dtype} {m:>6} x {n:<4} over {k:<4}");
+            let mut line = format!("{dtype} {m:>6} x {n:<5} over {k:<5}");
             for target in ["sm_80", "sm_90", "sm_120"] {
                 let device = DeviceNumbers {
                     architecture: target[3..].parse().unwrap(),
                     multiprocessors: Target::gpu(target).unwrap().units,
                 };
-                let extents = [m, k, n];
-                let argument = |p: &Param| match (&p.source, p.kind) {
-                    (Origin::Extent(IndexExpr::Extent(a)), KernelParam::Scalar { dtype, .. }) => {
-                        LaunchArg::Scalar(Value::I64(extents[a.index()]).cast(dtype))
-                    }
-                    (Origin::Device(which), KernelParam::Scalar { dtype, .. }) => {
-                        LaunchArg::Scalar(Value::I64(device.get(*which).into()).cast(dtype))
-                    }
-                    (_, KernelParam::Scalar { dtype, .. }) => LaunchArg::Scalar(Value::zero(dtype)),
-                    (_, KernelParam::Pointer { .. }) => LaunchArg::Pointer(256),
-                };
-                let fits = |v: &&LoweredKernel| {
-                    let args: Vec<LaunchArg> = v.kernel.params.iter().map(argument).collect();
-                    v.kernel.requires.iter().all(|c| c.holds(&args))
-                };
-                let taken = variants.iter().find(fits).unwrap();
-                let tile = taken.kernel.comment.trim_start_matches("g0: tiles of ");
-                let tile: Vec<&str> = tile.split(" in ").collect();
-                line += &format!(" | {target} {:<18}", tile[0]);
+                line += &format!(" | {target} {:<34}", taken(&steps, [m, k, n], device));
             }
             text += &format!("{}\n", line.trim_end());
         }

@@ -1,7 +1,7 @@
 //! Contractions: tiles of products by a matrix multiplication, each with its epilogue while it is in the cache.
 //!
 //! A task is a rectangle of rows and columns at one batch position. Its sources are read where they lie if they are plain
-//! f32 or f64 memory with one stride on each side; else they become *panels* in scratch, converted and computed by the
+//! memory of what is multiplied, f32, f64 or bytes, with one stride on each side; else they become *panels* in scratch, converted and computed by the
 //! loops of their own part of the group, in blocks of the reduced positions that keep a thread's scratch small. So a
 //! convolution never has its windows in memory as a whole. The products of a tile lie in scratch too; the epilogue reads
 //! them as it reads anything, and takes its results to memory.
@@ -17,6 +17,7 @@
 //! order: results depend neither on the threads nor on the other extents, but for what the multiplication does with a
 //! single row or column.
 
+mod bytes;
 mod known;
 mod multiply;
 mod online;
@@ -365,9 +366,10 @@ impl Run<'_> {
                     add: !first,
                     set: self.exec.set,
                 };
+                let dtypes = (p.dtype, self.exec.panels[p.left].dtype());
                 // SAFETY: the operands are panels of that many rows, columns and reduced positions, or memory that the
                 // bindings vouch for; nothing else touches the tile.
-                unsafe { multiply::multiply(p.dtype, shape, left, right, result) };
+                unsafe { multiply::multiply(dtypes, shape, left, right, result) };
             }
         };
         if s.depth == 0 {

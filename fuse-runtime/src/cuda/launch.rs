@@ -121,7 +121,13 @@ unsafe fn launch_with(
         let mut scratch_blocks = Vec::new();
         lists.scratch.clear();
         for scratch in &lowered.scratch {
-            let bytes = call.number(&scratch.elements).max(1) as usize * scratch.dtype.size();
+            let elements = scratch.elements_for(|e| call.number(e), stream.gpu.numbers());
+            if elements == 0 {
+                // Nothing that is launched touches it.
+                lists.scratch.push(0);
+                continue;
+            }
+            let bytes = elements * scratch.dtype.size();
             let block = DeviceBlock::allocate(stream, bytes)?;
             lists.scratch.push(block.start());
             scratch_blocks.push(block);

@@ -44,6 +44,11 @@ impl Backend {
         sets.chain([Device::simulator()].into_iter().chain(gpu).map(Backend::Device)).collect()
     }
 
+    /// Whether it is this CPU.
+    pub(super) fn is_cpu(&self) -> bool {
+        matches!(self, Backend::Cpu(_))
+    }
+
     /// Whether a run with these inputs ends in reasonable time.
     pub(super) fn takes(&self, inputs: &Inputs, layout: Layout) -> bool {
         let elements = |input: &Input| match input {

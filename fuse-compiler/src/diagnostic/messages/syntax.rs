@@ -135,8 +135,8 @@ pub fn kernel_argument_expected(at: Place) -> Diagnostic {
 pub fn unknown_kernel_argument(name: &Ident) -> Diagnostic {
     Diagnostic::new("unknown_kernel_argument", name.span(), format!("`#[kernel]` has no argument `{name}`"))
         .note(
-            "the arguments are `launches = N`, `assume(N = 4096)`, `explain`, `test`, `warn(..)`, `deny(..)`, \
-             `allow(..)`, and for each generic dtype a list like `T = [f32, f16]`",
+            "the arguments are `launches = N`, `assume(N = 4096)`, `explain`, `fast`, `test`, `warn(..)`, \
+             `deny(..)`, `allow(..)`, and for each generic dtype a list like `T = [f32, f16]`",
         )
 }
 

@@ -568,21 +568,6 @@ pub fn method_of_tuple(at: Place, name: &str) -> Diagnostic {
     Diagnostic::new("method_of_tuple", at, format!("`{name}` is called on a tensor, this is a tuple"))
 }
 
-/// What comes later says so.
-///
-/// ```text
-/// #[kernel(fast)]
-///          ^^^^
-/// ```
-pub fn not_supported_yet(at: Place, name: &str, what: &str, instead: Option<&str>) -> Diagnostic {
-    let error = Diagnostic::new("not_supported_yet", at, format!("`{name}` is not supported yet"))
-        .note(format!("{what} are planned"));
-    match instead {
-        Some(instead) => error.help(instead),
-        None => error,
-    }
-}
-
 /// What the language cannot express (rule 21).
 ///
 /// ```text

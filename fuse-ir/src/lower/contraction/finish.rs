@@ -7,6 +7,7 @@
 use super::TilePlace;
 use super::multiply::{Owned, ThreadPlace};
 use super::shape::{TileShape, Unit};
+use super::split::Split;
 use crate::dtype::DType;
 use crate::id::{ArrayId, ViewId};
 use crate::index_map::IndexExpr;
@@ -63,7 +64,7 @@ impl Emitter<'_> {
         place: &TilePlace,
         thread: &ThreadPlace,
         sums: &[ArrayId],
-        start: u64,
+        (start, split): (u64, Option<&Split>),
     ) {
         let epilogue = &parts.epilogue;
         let axis = parts.sides.columns.last().copied();
@@ -91,7 +92,17 @@ impl Emitter<'_> {
                 }
             }
             em.builder.block_barrier();
+            em.builder.open();
             em.walk_slab(parts, shape, thread, &slabs, &slab, place, &scope);
+            let otherwise = em.builder.close();
+            let Some(split) = split else {
+                otherwise.into_iter().for_each(|s| em.builder.push(s));
+                return;
+            };
+            em.builder.open();
+            em.keep_slab(parts, shape, thread, &slabs, &slab, place, split);
+            let then = em.builder.close();
+            em.builder.push(Stmt::If { condition: split.fact.clone(), then, otherwise });
         });
     }
 
@@ -188,6 +199,35 @@ impl Emitter<'_> {
         warp * warp_rows + in_warp
     }
 
+    /// The sums of a slab as those of this block's piece.
+    #[expect(clippy::too_many_arguments, reason = "everything that places a slab")]
+    fn keep_slab(
+        &mut self,
+        parts: &Parts,
+        shape: TileShape,
+        thread: &ThreadPlace,
+        slabs: &Slabs,
+        slab: &Expr,
+        place: &TilePlace,
+        split: &Split,
+    ) {
+        let turns = slabs.rows * slabs.columns / THREADS;
+        self.repeat("turn", turns, Unroll::None, |em, turn| {
+            let item = em.item("item", &turn);
+            let slab_row = em.builder.bind("slab_row", &item / slabs.columns);
+            let tile_column = em.builder.bind("tile_column", item % slabs.columns);
+            let tile_row = em.row_of_slab(shape, &thread.rows, slabs, slab, &slab_row);
+            let row = &place.first_row + em.widen(tile_row);
+            let row = em.builder.bind("row", row);
+            let column = &place.first_column + em.widen(tile_column.clone());
+            let column = em.builder.bind("column", column);
+            let at = em.builder.bind("at", slabs.at(&slab_row, &tile_column));
+            let load = |(em, view): (&mut Self, &ViewId)| em.builder.load("sum", *view, &at, None);
+            let sums = slabs.views.iter().map(|view| load((&mut *em, view))).collect();
+            em.keep_partial(parts, place, split, (&row, &column), sums);
+        });
+    }
+
     /// The epilogue over a slab: by runs where they do not cross the end of the last axis, else position by position.
     #[expect(clippy::too_many_arguments, reason = "everything that places a slab")]
     fn walk_slab(
@@ -238,6 +278,26 @@ impl Emitter<'_> {
         stmts.into_iter().for_each(|s| self.builder.push(s));
     }
 
+    /// What is known at a row and a column, of which none of the products is.
+    pub(super) fn epilogue_scope(
+        &mut self,
+        parts: &Parts,
+        place: &TilePlace,
+        scope: &Scope,
+        (row, column): (Expr, Expr),
+    ) -> Scope {
+        let mut scope = scope.clone();
+        let inside = row.clone().lt(&place.rows) & column.clone().lt(&place.columns);
+        scope.active = Some(self.builder.bind("inside", inside));
+        self.decompose(row.clone(), &parts.sides.rows, &mut scope);
+        self.decompose(column.clone(), &parts.sides.columns, &mut scope);
+        let far = |e: &Expr| e.clone().cast(DType::U64);
+        let line = far(&place.batch) * far(&place.rows) + far(&row);
+        let outer = line * far(&place.columns) + far(&column);
+        scope.place = Some(outer * far(&place.depth));
+        scope
+    }
+
     /// The epilogue of the positions from `row` and `column` on, whose sums lie at `at`.
     #[expect(clippy::too_many_arguments, reason = "everything that places a run")]
     fn finish_positions(
@@ -251,15 +311,7 @@ impl Emitter<'_> {
         run: u32,
     ) {
         let epilogue = &parts.epilogue;
-        let mut scope = scope.clone();
-        let inside = row.clone().lt(&place.rows) & column.clone().lt(&place.columns);
-        scope.active = Some(self.builder.bind("inside", inside));
-        self.decompose(row.clone(), &parts.sides.rows, &mut scope);
-        self.decompose(column.clone(), &parts.sides.columns, &mut scope);
-        let far = |e: &Expr| e.clone().cast(DType::U64);
-        let line = far(&place.batch) * far(&place.rows) + far(&row);
-        let outer = line * far(&place.columns) + far(&column);
-        scope.place = Some(outer * far(&place.depth));
+        let mut scope = self.epilogue_scope(parts, place, scope, (row, column));
         let pass = epilogue.passes.first().cloned().unwrap_or_default();
         match (run, parts.sides.columns.last()) {
             (2.., Some(axis)) => {

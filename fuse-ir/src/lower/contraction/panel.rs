@@ -78,7 +78,7 @@ impl Staged {
 }
 
 /// Whether what a panel loads lies along the reduced positions rather than along its own side.
-fn lies_along_depth(panel: &Panel, depth: Option<AxisId>, side: Option<AxisId>) -> bool {
+pub(super) fn lies_along_depth(panel: &Panel, depth: Option<AxisId>, side: Option<AxisId>) -> bool {
     let uses = |e: &IndexExpr, axis: Option<AxisId>| axis.is_some_and(|a| e.uses_index(a));
     let innermost = panel.group.operands.iter().filter_map(|o| match o {
         Operand::Buffer { map, .. } => map.indices.last().map(|(_, e)| e),
@@ -275,23 +275,36 @@ impl Emitter<'_> {
             let moved = if staged.along_depth { &mut depth } else { &mut side };
             *moved = self.builder.bind("at", &*moved + step);
         }
-        let is_left = at.panel().is_left;
+        self.panel_scope(at.parts, at.group, staged.panel, place, (&side, &depth), scope)
+    }
+
+    /// What is known at a row or column of a panel and a reduced position.
+    pub(super) fn panel_scope(
+        &mut self,
+        parts: &Parts,
+        group: &ScheduledGroup,
+        panel: usize,
+        place: &TilePlace,
+        (side, depth): (&Expr, &Expr),
+        scope: &Scope,
+    ) -> Scope {
+        let is_left = parts.panels[panel].is_left;
         let extent = if is_left { &place.rows } else { &place.columns };
         let mut scope = scope.clone();
         let inside = side.clone().lt(extent) & depth.clone().lt(&place.depth);
         scope.active = Some(self.builder.bind("inside", inside));
-        let sides = &at.parts.sides;
+        let sides = &parts.sides;
         self.decompose(side.clone(), if is_left { &sides.rows } else { &sides.columns }, &mut scope);
-        self.decompose(depth.clone(), &at.group.reduced, &mut scope);
+        self.decompose(depth.clone(), &group.reduced, &mut scope);
         // The first of the positions of the domain that read it.
         let far = |e: &Expr| e.clone().cast(DType::U64);
         let (rows, columns) = (far(&place.rows), far(&place.columns));
         let of_batch = far(&place.batch) * rows;
         let outer = match is_left {
-            true => (of_batch + far(&side)) * columns,
-            false => of_batch * columns + far(&side),
+            true => (of_batch + far(side)) * columns,
+            false => of_batch * columns + far(side),
         };
-        scope.place = Some(outer * far(&place.depth) + far(&depth));
+        scope.place = Some(outer * far(&place.depth) + far(depth));
         scope
     }
 }

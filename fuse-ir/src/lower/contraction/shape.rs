@@ -1,5 +1,6 @@
 //! Which tiles there are, and which suit a group.
 
+use super::skinny;
 use crate::dtype::DType;
 use crate::graph::MapFn;
 use crate::id::ValueId;
@@ -15,7 +16,7 @@ const RING: u64 = 48 << 10;
 /// Stages at most; more hide no further latency.
 const STAGES: u64 = 4;
 /// 32-bit registers of a thread that hold sums: the rest is left for operands and addresses.
-const SUMS: u32 = 64;
+pub(super) const SUMS: u32 = 64;
 /// Warps of a block along its rows and columns where one lane after the other multiplies, and of tensor cores.
 const SCALAR_WARPS: [u32; 2] = [4, 2];
 const TENSOR_WARPS: [u32; 2] = [2, 4];
@@ -95,10 +96,16 @@ impl fmt::Display for TileShape {
 pub(in crate::lower) fn structures(group: &ScheduledGroup, fast: bool) -> Vec<Structure> {
     let tiled = cut_contraction(group).map_or(Vec::new(), |parts| shapes(&parts, fast));
     // What no tile takes is summed as rows are.
-    if tiled.is_empty() { rows::structures(group) } else { tiled.into_iter().map(Structure::Tiled).collect() }
+    if tiled.is_empty() {
+        return rows::structures(group);
+    }
+    let narrow = cut_contraction(group).map_or(Vec::new(), |parts| skinny::shapes(group, &parts));
+    let narrow = narrow.into_iter().map(Structure::Skinny);
+    narrow.chain(tiled.into_iter().map(Structure::Tiled)).collect()
 }
 
-fn shapes(parts: &Parts, fast: bool) -> Vec<TileShape> {
+/// The tiles of a contraction, the best first; none if no tile takes it.
+pub(super) fn shapes(parts: &Parts, fast: bool) -> Vec<TileShape> {
     let mut list = Vec::new();
     let Some(first) = parts.products.first() else { return list };
     let dtype = first.dtype.compute();

@@ -2,9 +2,10 @@
 //!
 //! Floats go to the crates `gemm-f32` and `gemm-f64`: packing and micro-kernels for AVX-512, AVX2 and NEON, any strides.
 //! They add the products of a block of reduced positions in order, with fused multiply-add. Integers have loops of their
-//! own, which wrap.
+//! own, which wrap; bytes that are summed in 32 bits have [`super::bytes`].
 
 use super::super::instruction_set::InstructionSet;
+use super::bytes;
 use fuse_ir::dtype::DType;
 
 /// A matrix: elements of one dtype from `data` on.
@@ -39,12 +40,19 @@ pub(super) struct Multiply {
     pub(super) set: InstructionSet,
 }
 
-/// `tile[r][c] (+)= Σ left[r][k] · right[k][c]`, the tile row-major without gaps.
+/// `tile[r][c] (+)= Σ left[r][k] · right[k][c]`, the tile row-major without gaps. The dtypes are that of the tile and that of
+/// the operands: the same, or bytes that are summed in i32.
 ///
 /// # Safety
-/// The operands have `depth` elements of the dtype for each row and column, the tile is writable, and holds numbers if
+/// The operands have `depth` elements of their dtype for each row and column, the tile is writable, and holds numbers if
 /// they are added to.
-pub(super) unsafe fn multiply(dtype: DType, shape: Multiply, left: Operand, right: Operand, tile: *mut u8) {
+pub(super) unsafe fn multiply(
+    (dtype, of_operands): (DType, DType),
+    shape: Multiply,
+    left: Operand,
+    right: Operand,
+    tile: *mut u8,
+) {
     let Multiply { rows, columns, depth, add, set } = shape;
     if depth == 0 {
         if !add {
@@ -82,6 +90,9 @@ pub(super) unsafe fn multiply(dtype: DType, shape: Multiply, left: Operand, righ
     // SAFETY: by the contract; the strides are those of the operands and of the flat tile.
     unsafe {
         match dtype {
+            DType::I32 if matches!(of_operands, DType::I8 | DType::U8) => {
+                bytes::multiply(of_operands == DType::I8, shape, left, right, tile.cast());
+            }
             DType::F32 => gemm!(f32, gemm_f32::gemm::f32::get_gemm_fn()),
             DType::F64 => gemm!(f64, gemm_f64::gemm::f64::get_gemm_fn()),
             DType::I32 | DType::U32 => multiply_integers::<i32>(set, shape, left, right, tile.cast()),

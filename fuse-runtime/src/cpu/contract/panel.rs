@@ -90,7 +90,8 @@ impl<'a> PanelPlace<'a> {
     fn find_direct(&self) -> Option<(i64, i64)> {
         let access = self.launch.access(self.exec.load?);
         let plain = access.kind == AccessKind::Memory && access.bounds.is_empty();
-        if !plain || !matches!(access.dtype, DType::F32 | DType::F64) {
+        let is_multiplied = matches!(access.dtype, DType::F32 | DType::F64 | DType::I8 | DType::U8);
+        if !plain || !is_multiplied || access.dtype != self.exec.dtype() {
             return None;
         }
         let (a, b) = access.strides()?;

@@ -11,6 +11,10 @@ use fuse_ir::scalar::{Expr, ScalarFn, ScalarOp, Variable};
 /// is off by about √K/6 ε of their sum, of mixed signs by less than one.
 const ROUNDINGS: f64 = 8.0;
 
+/// The same for factors of tf32, of which ten bits are kept and the rest may be cut off: each is off by one in 2^10 at most, a
+/// product of two by twice that.
+const OF_FACTORS: f64 = 2.0 / 1024.0 / 4.0;
+
 /// Whether a node is a contraction of floats.
 pub(in crate::verify) fn is_contraction(node: &Node) -> bool {
     matches!(node.op, Op::Reduce { reducer: Reducer::Dot, .. }) && node.ty.dtype.is_float()
@@ -88,10 +92,11 @@ fn rename(op: &mut Op, renamed: &[NodeId]) {
 }
 
 /// `t ± c·ε·terms`. Where the terms overflow the order decides what of the sum does: it may be anything.
-pub(super) fn moving_function(dtype: DType, pattern: Pattern) -> ScalarFn {
+pub(super) fn moving_function(dtype: DType, fast: bool, pattern: Pattern) -> ScalarFn {
     let variable = |k: usize| Expr::Variable(VarId::from_index(k));
     let epsilon = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
-    let factor = Value::from_f64(dtype, ROUNDINGS * epsilon).unwrap_or(Value::zero(dtype));
+    let of_factors = if fast && dtype == DType::F32 { OF_FACTORS } else { 0.0 };
+    let factor = Value::from_f64(dtype, ROUNDINGS * epsilon + of_factors).unwrap_or(Value::zero(dtype));
     let reach = Expr::Op(ScalarOp::Mul, vec![variable(1), Expr::Constant(factor)]);
     let overflows = Expr::Op(ScalarOp::IsInfinite, vec![variable(1)]);
     let moved = |op, infinite| {

@@ -136,7 +136,7 @@ impl Run<'_> {
     unsafe fn multiply(&self, dtype: DType, shape: Multiply, left: Operand, right: Operand, tile: *mut u8) {
         if !self.e.in_strips {
             // SAFETY: by the contract.
-            return unsafe { multiply::multiply(dtype, shape, left, right, tile) };
+            return unsafe { multiply::multiply((dtype, dtype), shape, left, right, tile) };
         }
         let Multiply { rows, columns, depth, add, set } = shape;
         let strip =
