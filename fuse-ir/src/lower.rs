@@ -54,7 +54,7 @@ pub mod coalescing;
 use crate::dtype::DType;
 use crate::id::{AxisId, GroupId, NodeId};
 use crate::index_map::Extent;
-use crate::kernel_ir::{Condition, Kernel, KernelError, Size};
+use crate::kernel_ir::{Condition, Kernel, KernelError, Origin, Size};
 use crate::program::Program;
 use crate::scalar::ScalarOp;
 use crate::schedule::{ScheduleKind, ScheduledGroup};
@@ -126,10 +126,20 @@ pub struct Scratch {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LoweredLaunch {
     /// The kernels in order. Of each the first variant whose [`Kernel::requires`] hold is launched; the last requires
-    /// nothing.
+    /// nothing. One without blocks is not launched.
     pub steps: Vec<Vec<LoweredKernel>>,
-    /// Scratch memory by number, shared by all steps and variants.
+    /// Scratch memory by number, shared by all steps and variants. What the last step that names it does not read, because it
+    /// has no blocks, is not allocated.
     pub scratch: Vec<Scratch>,
+}
+
+impl LoweredLaunch {
+    /// The last step that names scratch memory of that number: where it has no blocks, nobody reads what is there.
+    pub fn last_reader(&self, scratch: usize) -> Option<usize> {
+        let names =
+            |v: &LoweredKernel| v.kernel.params.iter().any(|p| p.source == Origin::Scratch(scratch as u32));
+        self.steps.iter().rposition(|variants| variants.iter().any(names))
+    }
 }
 
 /// What could not be lowered.
@@ -209,6 +219,8 @@ pub(crate) enum Structure {
     Tiled(contraction::TileShape),
     /// Weights made, normalised and used up tile by tile.
     Streamed(streamed::Spread),
+    /// Ranges of keys of the same put together, where each had blocks of its own.
+    FoldStreamed,
 }
 
 impl fmt::Display for Structure {
@@ -228,6 +240,7 @@ impl fmt::Display for Structure {
             }
             Structure::Fold => ("a block folds the chunks of each position", false, false),
             Structure::Streamed(spread) => return spread.fmt(f),
+            Structure::FoldStreamed => ("ranges of keys are put together", false, false),
         };
         f.write_str(what)?;
         f.write_str(if vectors { ", vectors" } else { "" })?;
@@ -288,6 +301,11 @@ fn list_steps<'p>(program: &Program, parts: &'p [ScheduledGroup]) -> Vec<(Vec<&'
         let of_link = |link| (0..ScheduledGroup::launches(link)).map(move |step| (vec![link], step));
         return group.links.iter().flat_map(of_link).collect();
     }
+    if let [group] = parts
+        && streamed::splits(program, group)
+    {
+        return vec![(vec![group], 0), (vec![group], 1)];
+    }
     let steps = parts.iter().map(ScheduledGroup::launches).max().unwrap_or(0);
     (0..steps).map(|step| (parts.iter().filter(|p| p.launches() > step).collect(), step)).collect()
 }
@@ -302,7 +320,8 @@ fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -
         ScheduleKind::Column => rows::column_structures(group),
         ScheduleKind::Split if step == 0 => split::structures(group),
         ScheduleKind::Split => vec![Structure::Fold],
-        ScheduleKind::Streamed => streamed::structures(group),
+        ScheduleKind::Streamed if step == 0 => streamed::structures(group),
+        ScheduleKind::Streamed => vec![Structure::FoldStreamed],
     };
     match groups {
         [group] => of_group(group).into_iter().map(|s| vec![s]).collect(),
