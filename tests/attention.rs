@@ -80,6 +80,15 @@ fuse! {
         select(near, q.dot(k, D) * scale, f32::NEG_INFINITY).softmax(T).dot(v, T)
     }
 
+    /// Blocks of positions see the blocks of the same parity.
+    #[kernel(launches = 1, assume(H = 8, S = 1024, T = 1024, D = 64))]
+    pub fn block_sparse<H, S, T, D>(
+        q: Tensor<f32, H, S, D>, k: Tensor<f32, H, T, D>, v: Tensor<f32, H, T, D>, scale: f32, block: i64,
+    ) -> Tensor<f32, H, S, D> {
+        let seen = (index(S) / block) % 2 == (index(T) / block) % 2;
+        select(seen, q.dot(k, D) * scale, f32::NEG_INFINITY).softmax(T).dot(v, T)
+    }
+
     /// A bias for each pair of positions, a soft cap, and the logarithm of the sum of exponentials as a second result.
     #[kernel(launches = 1, assume(H = 8, S = 512, T = 512, D = 64))]
     pub fn capped_with_bias<H, S, T, D>(
@@ -159,6 +168,7 @@ golden::plans! {
     grouped: 1,
     multi_query: 1,
     windowed: 1,
+    block_sparse: 1,
     capped_with_bias: 1,
     of_lengths: 1,
     dropped: 1,
@@ -307,6 +317,22 @@ fn causal_masks_are_right() -> Result<(), Error> {
                     |i: usize, j: usize, z: f64| if i.abs_diff(j) as i64 <= width { z } else { UNSEEN };
                 of(x).check(&format!("window {width} of {s} x {t}"), &got[x * s * d..][..s * d], 0.25, near);
             }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn blocks_of_positions_are_right() -> Result<(), Error> {
+    for &(s, t, d) in sizes() {
+        let (q, k, v) = (values(s * d, 1), values(t * d, 2), values(t * d, 3));
+        let (qs, ks) = ([1, s, d], [1, t, d]);
+        for block in [3, 64] {
+            let got =
+                block_sparse(&tensor(&q, qs)?, &tensor(&k, ks)?, &tensor(&v, ks)?, 0.25, block)?.to_vec()?;
+            let n = block as usize;
+            let seen = |i: usize, j: usize, z: f64| if i / n % 2 == j / n % 2 { z } else { UNSEEN };
+            Head::of([&q, &k, &v], 0, [s, t, d, d]).check(&format!("{s} x {t} by {n}"), &got, 0.25, seen);
         }
     }
     Ok(())
@@ -681,6 +707,7 @@ fn every_backend_agrees() -> Result<(), Error> {
     grouped::verify().run()?;
     multi_query::verify().run()?;
     windowed::verify().run()?;
+    block_sparse::verify().run()?;
     capped_with_bias::verify().run()?;
     of_lengths::verify().run()?;
     half::verify::<f16>().run()?;
@@ -693,6 +720,7 @@ fn every_backend_agrees() -> Result<(), Error> {
 on_every_device! {
     few_queries_of_many_keys_are_right,
     extreme_values_of_ranges_are_kept,
+    blocks_of_positions_are_right,
     halves_are_right,
     heads_are_right,
     causal_masks_are_right,

@@ -26,6 +26,8 @@ enum Mask {
     Causal,
     /// Those less than the scalar `width` away.
     Window(i64),
+    /// Those of blocks of `width` of the same parity.
+    Blocks(i64),
 }
 
 impl Mask {
@@ -34,6 +36,7 @@ impl Mask {
             Mask::All => true,
             Mask::Causal => i >= j,
             Mask::Window(width) => (i.abs_diff(j) as i64) < width,
+            Mask::Blocks(width) => i / width as usize % 2 == j / width as usize % 2,
         }
     }
 }
@@ -77,6 +80,15 @@ fn attend(b: &mut KernelBuilder, dtype: DType, mask: Mask) -> (NodeId, [AxisId; 
             let (x, y) = (b.map(ScalarOp::Lt, &[before, width]), b.map(ScalarOp::Lt, &[after, width]));
             Some(b.map(ScalarOp::And, &[x, y]))
         }
+        Mask::Blocks(_) => {
+            let (_, width) = b.scalar("width", DType::I64);
+            let two = b.constant(Value::I64(2));
+            let [x, y] = [row, key].map(|at| {
+                let block = b.map(ScalarOp::Div, &[at, width]);
+                b.map(ScalarOp::Rem, &[block, two])
+            });
+            Some(b.map(ScalarOp::Eq, &[x, y]))
+        }
     };
     let score = seen.map_or(score, |seen| b.map(ScalarOp::Select, &[seen, score, low]));
     let zero = b.constant(Value::F32(0.0));
@@ -113,7 +125,7 @@ fn inputs(program: &Program, extents: &[usize], mask: Mask) -> Inputs {
             Input::Tensor(Array::new(*dtype, shape, data).unwrap())
         }
         ParamKind::Scalar { dtype: DType::I64 } => match mask {
-            Mask::Window(width) => Input::Scalar(Value::I64(width)),
+            Mask::Window(width) | Mask::Blocks(width) => Input::Scalar(Value::I64(width)),
             Mask::All | Mask::Causal => Input::Scalar(Value::I64(0)),
         },
         ParamKind::Scalar { dtype } => Input::Scalar(Value::F64(0.75).cast(*dtype)),
@@ -217,7 +229,7 @@ const SIZES: [[usize; 5]; 9] = [
 
 #[test]
 fn masks_of_every_kind_are_right() {
-    for mask in [Mask::All, Mask::Causal, Mask::Window(3), Mask::Window(0)] {
+    for mask in [Mask::All, Mask::Causal, Mask::Window(3), Mask::Window(0), Mask::Blocks(5)] {
         let name = format!("{mask:?}").to_lowercase().replace(['(', ')'], "");
         let p = attention(&name, DType::F32, mask);
         for extents in SIZES {
@@ -291,6 +303,8 @@ fn excluded_tiles_are_passed_over() {
     assert_eq!(of(DType::F16, Mask::All).products, n * n * one);
     assert_eq!(of(DType::F16, Mask::Causal).products, n * (n + 1) / 2 * one);
     assert_eq!(of(DType::F16, Mask::Window(50)).products, (3 * n - 2) * one);
+    // Three even blocks and two odd ones.
+    assert_eq!(of(DType::F16, Mask::Blocks(64)).products, (3 * 3 + 2 * 2) * one);
     // Where one after the other multiplies, a tile has four barriers if it is computed and two if not, and a
     // block four more.
     let barriers = |tiles: u64| 4 * tiles + 2 * (n * n - tiles);
@@ -298,6 +312,8 @@ fn excluded_tiles_are_passed_over() {
     assert_eq!(all - n * 4, barriers(n * (n + 1) / 2));
     let near = of(DType::F32, Mask::Window(50)).block_barriers;
     assert_eq!(near - n * 4, barriers(3 * n - 2));
+    let blocks = of(DType::F32, Mask::Blocks(64)).block_barriers;
+    assert_eq!(blocks - n * 4, barriers(3 * 3 + 2 * 2));
 }
 
 /// A residual that is overwritten is read by the thread that writes it.
