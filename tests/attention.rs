@@ -44,6 +44,17 @@ fuse! {
         select(seen, q.dot(k, D) * scale, f32::NEG_INFINITY).softmax(T).dot(v, T)
     }
 
+    /// New queries and a long cache, with the logarithm of the sum of exponentials. Without a contract a GPU may put ranges of
+    /// keys together in a second launch.
+    #[kernel(assume(H = 8, S = 1, T = 8192, D = 64))]
+    pub fn decode<H, S, T, D>(
+        q: Tensor<f32, H, S, D>, k: Tensor<f32, H, T, D>, v: Tensor<f32, H, T, D>, scale: f32,
+    ) -> (Tensor<f32, H, S, D>, Tensor<f32, H, S>) {
+        let seen = index(S) + extent(T) - extent(S) >= index(T);
+        let score = select(seen, q.dot(k, D) * scale, f32::NEG_INFINITY);
+        (score.softmax(T).dot(v, T), score.logsumexp(T))
+    }
+
     /// Groups of queries share keys and values.
     #[kernel(launches = 1, assume(G = 4, R = 4, S = 512, T = 512, D = 64))]
     pub fn grouped<G, R, S, T, D, const H: usize = { G * R }>(
@@ -67,6 +78,15 @@ fuse! {
     ) -> Tensor<f32, H, S, D> {
         let near = (index(S) - index(T) <= width) & (index(T) - index(S) <= width);
         select(near, q.dot(k, D) * scale, f32::NEG_INFINITY).softmax(T).dot(v, T)
+    }
+
+    /// Blocks of positions see the blocks of the same parity.
+    #[kernel(launches = 1, assume(H = 8, S = 1024, T = 1024, D = 64))]
+    pub fn block_sparse<H, S, T, D>(
+        q: Tensor<f32, H, S, D>, k: Tensor<f32, H, T, D>, v: Tensor<f32, H, T, D>, scale: f32, block: i64,
+    ) -> Tensor<f32, H, S, D> {
+        let seen = (index(S) / block) % 2 == (index(T) / block) % 2;
+        select(seen, q.dot(k, D) * scale, f32::NEG_INFINITY).softmax(T).dot(v, T)
     }
 
     /// A bias for each pair of positions, a soft cap, and the logarithm of the sum of exponentials as a second result.
@@ -144,9 +164,11 @@ golden::plans! {
     multi_head: 1,
     causal: 1,
     causal_to_the_end: 1,
+    decode: 1,
     grouped: 1,
     multi_query: 1,
     windowed: 1,
+    block_sparse: 1,
     capped_with_bias: 1,
     of_lengths: 1,
     dropped: 1,
@@ -295,6 +317,22 @@ fn causal_masks_are_right() -> Result<(), Error> {
                     |i: usize, j: usize, z: f64| if i.abs_diff(j) as i64 <= width { z } else { UNSEEN };
                 of(x).check(&format!("window {width} of {s} x {t}"), &got[x * s * d..][..s * d], 0.25, near);
             }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn blocks_of_positions_are_right() -> Result<(), Error> {
+    for &(s, t, d) in sizes() {
+        let (q, k, v) = (values(s * d, 1), values(t * d, 2), values(t * d, 3));
+        let (qs, ks) = ([1, s, d], [1, t, d]);
+        for block in [3, 64] {
+            let got =
+                block_sparse(&tensor(&q, qs)?, &tensor(&k, ks)?, &tensor(&v, ks)?, 0.25, block)?.to_vec()?;
+            let n = block as usize;
+            let seen = |i: usize, j: usize, z: f64| if i / n % 2 == j / n % 2 { z } else { UNSEEN };
+            Head::of([&q, &k, &v], 0, [s, t, d, d]).check(&format!("{s} x {t} by {n}"), &got, 0.25, seen);
         }
     }
     Ok(())
@@ -592,14 +630,84 @@ fn results_do_not_depend_on_threads() -> Result<(), Error> {
     Ok(())
 }
 
+/// Few queries and many keys: ranges of keys run side by side, on the CPU and, where no contract forbids it, on GPUs.
+#[test]
+fn few_queries_of_many_keys_are_right() -> Result<(), Error> {
+    let lengths: &[usize] = if device() == Device::cpu() { &[1023, 1024, 1025, 5000] } else { &[700, 1100] };
+    for &t in lengths {
+        // One block is few on every device.
+        let (h, s, d) = (if device() == Device::cpu() { 2 } else { 1 }, 3, 16);
+        let (q, k, v) = (values(h * s * d, 1), values(h * t * d, 2), values(h * t * d, 3));
+        let (got, log_sums) =
+            decode(&tensor(&q, [h, s, d])?, &tensor(&k, [h, t, d])?, &tensor(&v, [h, t, d])?, 0.5)?;
+        let (got, log_sums) = (got.to_vec()?, log_sums.to_vec()?);
+        for x in 0..h {
+            let head = Head::of([&q, &k, &v], x, [s, t, d, d]);
+            for i in 0..s {
+                let row = head.row(i, 0.5, |j, z| if i + t >= j + s { z } else { UNSEEN }, |_| 1.0);
+                row.check(&format!("{t} keys, row {i}"), &got[(x * s + i) * d..][..d]);
+                let off = (f64::from(log_sums[x * s + i]) - row.log_sum).abs();
+                assert!(off < 1e-5 * (1.0 + row.log_sum.abs()), "log sum of row {i} is off by {off:e}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The ranges follow from the number of keys alone: threads change no bit.
+#[test]
+fn ranges_of_keys_do_not_depend_on_threads() -> Result<(), Error> {
+    let (s, t, d) = (3, 5000, 16);
+    let tensors = [(s, 1), (t, 2), (t, 3)].map(|(n, seed)| tensor(&values(n * d, seed), [1, n, d]));
+    let [q, k, v] = tensors;
+    let (q, k, v) = (q?, k?, v?);
+    let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+    let run = || {
+        let (out, log_sums) = decode(&q, &k, &v, 0.25)?;
+        Ok::<_, Error>((bits(out.to_vec()?), bits(log_sums.to_vec()?)))
+    };
+    let one = with_threads(1, run)?;
+    for threads in [2, 5, 16] {
+        assert!(one == with_threads(threads, run)?, "{threads} threads give other bits");
+    }
+    Ok(())
+}
+
+#[test]
+fn extreme_values_of_ranges_are_kept() -> Result<(), Error> {
+    let (h, s, d) = (1, 3, 2);
+    let t = if device() == Device::cpu() { 2500 } else { 700 };
+    let (q, k) = (values(h * s * d, 1), values(h * t * d, 2));
+    for size in [3e38, 1e-38] {
+        let v = tensor(&vec![size; h * t * d], [h, t, d])?;
+        let got = decode(&tensor(&q, [h, s, d])?, &tensor(&k, [h, t, d])?, &v, 1.0)?.0.to_vec()?;
+        for x in got {
+            assert!((x / size - 1.0).abs() < 1e-5, "{x}, not {size}");
+        }
+    }
+    // A value that is infinite makes its column so, whichever range it is in; a NaN score its row.
+    let mut v = vec![1.0; h * t * d];
+    v[(t - 4) * d + 1] = f32::INFINITY;
+    let mut with_nan = q.clone();
+    with_nan[d] = f32::NAN;
+    let got = decode(&tensor(&with_nan, [h, s, d])?, &tensor(&k, [h, t, d])?, &tensor(&v, [h, t, d])?, 1.0)?
+        .0
+        .to_vec()?;
+    assert!(got[0].is_finite() && got[1].is_infinite(), "{got:?}");
+    assert!(got[2].is_nan() && got[3].is_nan() && got[4].is_finite(), "{got:?}");
+    Ok(())
+}
+
 #[test]
 fn every_backend_agrees() -> Result<(), Error> {
+    decode::verify().run()?;
     multi_head::verify().run()?;
     causal::verify().run()?;
     causal_to_the_end::verify().run()?;
     grouped::verify().run()?;
     multi_query::verify().run()?;
     windowed::verify().run()?;
+    block_sparse::verify().run()?;
     capped_with_bias::verify().run()?;
     of_lengths::verify().run()?;
     half::verify::<f16>().run()?;
@@ -610,6 +718,9 @@ fn every_backend_agrees() -> Result<(), Error> {
 }
 
 on_every_device! {
+    few_queries_of_many_keys_are_right,
+    extreme_values_of_ranges_are_kept,
+    blocks_of_positions_are_right,
     halves_are_right,
     heads_are_right,
     causal_masks_are_right,

@@ -8,25 +8,25 @@ use numbers::values;
 
 fuse! {
     /// Scale after the product.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn scale_after<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         (q.dot(k, D) * c).softmax(T).dot(v, T)
     }
 
     /// Scale before it.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn scale_before<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         (q * c).dot(k, D).softmax(T).dot(v, T)
     }
 
     /// Keys first, values first, keys scaled.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn turned_around<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         v.dot((k * c).dot(q, D).softmax(T), T)
     }
 
     /// The softmax by hand.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn by_hand<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         let s = q.dot(k, D) * c;
         let e = (s - s.max(T)).exp();
@@ -34,7 +34,7 @@ fuse! {
     }
 
     /// Divided after the second product.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn divided_last<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         let s = q.dot(k, D) * c;
         let e = (s - s.max(T)).exp();
@@ -42,20 +42,20 @@ fuse! {
     }
 
     /// Without a maximum.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn without_maximum<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         let e = (q.dot(k, D) * c).exp();
         (e * e.sum(T).recip()).dot(v, T)
     }
 
     /// By the logarithm.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn by_log_softmax<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         (q.dot(k, D) * c).log_softmax(T).exp().dot(v, T)
     }
 
     /// By the logarithm of the sum.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn by_log_sum<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         let s = q.dot(k, D) * c;
         (s - s.logsumexp(T)).exp().dot(v, T)
@@ -67,13 +67,13 @@ fuse! {
     }
 
     /// Through that composite, with the result transposed.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn by_composite<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, E, S> {
         weigh::<S, T, D>(q * c, k, v)
     }
 
     /// Queries and results with heads that are merged.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn merged_heads<S, T, H, D, E, const HD: usize = { H * D }, const HE: usize = { H * E }>(
         q: Tensor<f32, S, HD>, k: Tensor<f32, T, HD>, v: Tensor<f32, T, HE>, c: f32, heads: Axis<H>,
     ) -> Tensor<f32, S, HE> {
@@ -82,19 +82,19 @@ fuse! {
     }
 
     /// The mask by a selection.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn mask_by_select<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         select(index(T) <= index(S), q.dot(k, D) * c, f32::NEG_INFINITY).softmax(T).dot(v, T)
     }
 
     /// The mask added, as −∞.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn mask_by_addition<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         (q.dot(k, D) * c + select(index(T) <= index(S), 0.0, f32::NEG_INFINITY)).softmax(T).dot(v, T)
     }
 
     /// The mask multiplied, on exponentials.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn mask_by_product<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         let s = q.dot(k, D) * c;
         let e = (s - s.max(T)).exp() * select(index(T) <= index(S), 1.0, 0.0);
@@ -102,7 +102,7 @@ fuse! {
     }
 
     /// The mask as a selection among exponentials.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn mask_of_weights<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, c: f32) -> Tensor<f32, S, E> {
         let s = q.dot(k, D) * c;
         let e = select(index(T) <= index(S), (s - s.max(T)).exp(), 0.0);
@@ -111,7 +111,7 @@ fuse! {
     }
 
     /// A padded key is one whose mask says so.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn mask_from_memory<S, T, D, E>(
         q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>, m: Tensor<bool, T>, c: f32,
     ) -> Tensor<f32, S, E> {
@@ -155,7 +155,7 @@ fuse! {
     }
 
     /// The same without rounding.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn not_rounded<S, T, D, E>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f16, T, E>) -> Tensor<f32, S, E> {
         q.dot(k, D).softmax(T).dot(v, T)
     }
@@ -167,7 +167,7 @@ fuse! {
     }
 
     /// One query of many heads, and one head of keys: the heads are the queries.
-    #[kernel(launches = 1)]
+    #[kernel]
     pub fn of_one_query_and_heads<H, T, D, E>(q: Tensor<f32, H, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, E>) -> Tensor<f32, H, E> {
         q.dot(k, D).softmax(T).dot(v, T)
     }

@@ -56,7 +56,7 @@ pub mod coalescing;
 use crate::dtype::DType;
 use crate::id::{AxisId, GroupId, NodeId};
 use crate::index_map::Extent;
-use crate::kernel_ir::{Condition, DeviceNumbers, Kernel, KernelError, Size};
+use crate::kernel_ir::{Condition, Kernel, KernelError, Origin, Size};
 use crate::program::Program;
 use crate::scalar::ScalarOp;
 use crate::schedule::{ScheduleKind, ScheduledGroup};
@@ -65,7 +65,6 @@ use body::Emitter;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-pub use contraction::SplitWhen;
 pub use narrow::fits_narrow;
 pub use streamed::is_streamed;
 
@@ -123,28 +122,26 @@ pub struct Scratch {
     pub elements: Extent,
     /// Of which dtype.
     pub dtype: DType,
-    /// When there must be any; `None` for always. Where it does not hold no kernel that is launched touches it.
-    pub when: Option<SplitWhen>,
-}
-
-impl Scratch {
-    /// Elements that a call needs on a device.
-    pub fn elements_for(&self, number: impl Fn(&Extent) -> i64, device: DeviceNumbers) -> usize {
-        match &self.when {
-            Some(when) if !when.holds(&number, device) => 0,
-            Some(_) | None => number(&self.elements).max(0) as usize,
-        }
-    }
 }
 
 /// A launch of the plan as kernels.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LoweredLaunch {
     /// The kernels in order. Of each the first variant whose [`Kernel::requires`] hold is launched; the last requires
-    /// nothing.
+    /// nothing. One without blocks is not launched.
     pub steps: Vec<Vec<LoweredKernel>>,
-    /// Scratch memory by number, shared by all steps and variants.
+    /// Scratch memory by number, shared by all steps and variants. What the last step that names it does not read, because it
+    /// has no blocks, is not allocated.
     pub scratch: Vec<Scratch>,
+}
+
+impl LoweredLaunch {
+    /// The last step that names scratch memory of that number: where it has no blocks, nobody reads what is there.
+    pub fn last_reader(&self, scratch: usize) -> Option<usize> {
+        let names =
+            |v: &LoweredKernel| v.kernel.params.iter().any(|p| p.source == Origin::Scratch(scratch as u32));
+        self.steps.iter().rposition(|variants| variants.iter().any(names))
+    }
 }
 
 /// What could not be lowered.
@@ -228,6 +225,8 @@ pub(crate) enum Structure {
     Pieces,
     /// Weights made, normalised and used up tile by tile.
     Streamed(streamed::Spread),
+    /// Ranges of keys of the same put together, where each had blocks of its own.
+    FoldStreamed,
 }
 
 impl fmt::Display for Structure {
@@ -249,6 +248,7 @@ impl fmt::Display for Structure {
             }
             Structure::Fold => ("a block folds the chunks of each position", false, false),
             Structure::Streamed(spread) => return spread.fmt(f),
+            Structure::FoldStreamed => ("ranges of keys are put together", false, false),
         };
         f.write_str(what)?;
         f.write_str(if vectors { ", vectors" } else { "" })?;
@@ -318,7 +318,8 @@ fn list_steps<'p>(program: &Program, parts: &'p [ScheduledGroup]) -> Vec<(Vec<&'
 
 /// The kernels of a group that is alone in its launch. The second of a contraction has blocks only where the first is split.
 fn count_steps(program: &Program, group: &ScheduledGroup) -> u32 {
-    if contraction::may_split(program, group) { 2 } else { group.launches() }
+    let splits = contraction::may_split(program, group) || streamed::splits(program, group);
+    if splits { 2 } else { group.launches() }
 }
 
 /// The structures to embed for these groups, the best first; one for each group. Groups side by side take the one that
@@ -332,7 +333,8 @@ fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -
         ScheduleKind::Column => rows::column_structures(group),
         ScheduleKind::Split if step == 0 => split::structures(group),
         ScheduleKind::Split => vec![Structure::Fold],
-        ScheduleKind::Streamed => streamed::structures(group),
+        ScheduleKind::Streamed if step == 0 => streamed::structures(group),
+        ScheduleKind::Streamed => vec![Structure::FoldStreamed],
     };
     match groups {
         [group] => of_group(group).into_iter().map(|s| vec![s]).collect(),

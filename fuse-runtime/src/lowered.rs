@@ -10,7 +10,7 @@ use fuse_ir::graph;
 use fuse_ir::id::{AxisId, NodeId, ParamId};
 use fuse_ir::index_map::{Extent, IndexEnv};
 use fuse_ir::kernel_ir::{DeviceNumbers, LaunchArg, Origin, Param, ParamKind};
-use fuse_ir::lower::{LowerOptions, LoweredLaunch, fits_narrow, lower_launch};
+use fuse_ir::lower::{LowerOptions, LoweredKernel, LoweredLaunch, fits_narrow, lower_launch};
 use fuse_ir::program::Program;
 use fuse_ir::schedule::BufferRef;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -138,6 +138,23 @@ impl<'a> BoundCall<'a> {
     /// A number that the shapes decide.
     pub(crate) fn number(&self, extent: &Extent) -> i64 {
         extent.eval(self)
+    }
+
+    /// Whether the variant that is launched has blocks; scratch memory need not be there yet.
+    pub(crate) fn has_blocks(&self, variants: &[LoweredKernel], device: DeviceNumbers) -> bool {
+        let mut args = Vec::new();
+        for LoweredKernel { kernel, .. } in variants {
+            args.clear();
+            args.extend(kernel.params.iter().map_while(|param| match param.source {
+                Origin::Scratch(_) => Some(LaunchArg::Pointer(0)),
+                _ => self.argument(param, &[], 0, device),
+            }));
+            if kernel.requires.iter().all(|condition| condition.holds(&args)) {
+                // What cannot be launched is an error when it is.
+                return kernel.evaluate_geometry(&args).is_ok_and(|dims| !dims.grid.contains(&0));
+            }
+        }
+        false
     }
 
     pub(crate) fn place(&self, buffer: BufferRef) -> Option<&'a Place<'a>> {

@@ -60,15 +60,18 @@ pub(crate) fn run(loaded: &Loaded, call: &BoundCall<'_>, regions: &[MemoryRegion
         let wide = call.is_wide(launch);
         let lowered = lowered.launch(call.program, launch, wide)?;
         let mut scratch = Vec::new();
-        for s in &lowered.scratch {
-            let elements = s.elements_for(|e| call.number(e), DeviceNumbers::SIMULATED);
-            let bytes = elements * s.dtype.size();
-            let buffer = memory.global.allocate_uninitialised(bytes);
+        for (number, s) in lowered.scratch.iter().enumerate() {
+            let reader = lowered.last_reader(number).map(|step| &lowered.steps[step]);
+            let read = reader.is_some_and(|variants| call.has_blocks(variants, DeviceNumbers::SIMULATED));
+            let elements = if read { call.number(&s.elements).max(0) as usize } else { 0 };
+            let buffer = memory.global.allocate_uninitialised(elements * s.dtype.size());
             scratch.push(memory.global.buffers[buffer].address);
         }
         let mut first: Option<(FaultSite, u64)> = None;
-        for variants in &lowered.steps {
-            run_kernel(variants, &call, &scratch, &mut memory, &mut first)?;
+        for (step, variants) in lowered.steps.iter().enumerate() {
+            if step == 0 || call.has_blocks(variants, DeviceNumbers::SIMULATED) {
+                run_kernel(variants, &call, &scratch, &mut memory, &mut first)?;
+            }
         }
         fault = fault.or(first);
     }

@@ -1,7 +1,9 @@
 //! Values of a body as statements: loads, operations, faults, stores.
 
 use super::interface::{Interface, find_usage};
-use super::{FaultKind, FaultSite, LowerError, LowerOptions, LoweredKernel, Scratch, Structure, THREADS};
+use super::{
+    FaultKind, FaultSite, LowerError, LowerOptions, LoweredKernel, Scratch, Structure, THREADS, streamed,
+};
 use crate::dtype::{DType, Value};
 use crate::graph::MapFn;
 use crate::id::{AxisId, FnId, GroupId, NodeId, ValueId};
@@ -140,7 +142,8 @@ impl<'a> Emitter<'a> {
             Structure::Tiled(shape) => self.lower_contraction(group, shape, block, shares_launch),
             Structure::Skinny(shape) => self.lower_skinny(group, shape, block),
             Structure::Pieces => self.lower_pieces(group, block),
-            Structure::Streamed(spread) => self.lower_streamed(group, spread, block),
+            Structure::Streamed(spread) => self.lower_streamed(group, spread, false, block),
+            Structure::FoldStreamed => self.lower_streamed(group, streamed::Spread::PLAIN, true, block),
         };
         let body = self.builder.close();
         *first = before.clone() + blocks.clone();

@@ -89,7 +89,8 @@ fn fits(group: &ScheduledGroup, structure: Structure, sizes: &Sizes) -> bool {
         | Structure::Tiled(_)
         | Structure::Skinny(_)
         | Structure::Pieces
-        | Structure::Streamed(_) => true,
+        | Structure::Streamed(_)
+        | Structure::FoldStreamed => true,
     }
 }
 
@@ -169,7 +170,7 @@ impl<'a> Walk<'a> {
             Structure::Chunks { columns: true, .. } => walk(&group.outer, WARP),
             Structure::Chunks { columns: false, vectors } => in_rows(vectors, true, false),
             // Partial results lie side by side, and sources of products come through tiles of shared memory.
-            Structure::Fold | Structure::Tiled(_) | Structure::Streamed(_) => None,
+            Structure::Fold | Structure::Tiled(_) | Structure::Streamed(_) | Structure::FoldStreamed => None,
             // Contractions are no walks.
             Structure::Skinny(_) | Structure::Pieces => None,
         }

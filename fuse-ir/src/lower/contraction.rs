@@ -25,8 +25,6 @@ mod split;
 
 mod skinny;
 
-pub use split::SplitWhen;
-
 pub(super) use shape::{TileShape, structures};
 pub(super) use skinny::SkinnyShape;
 pub(super) use split::may_split;

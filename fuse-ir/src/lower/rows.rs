@@ -276,7 +276,7 @@ impl Emitter<'_> {
                 // The scratch buffer lies as the domain does, so that its elements are met in order.
                 let all: Vec<_> = group.outer.iter().chain(&group.reduced).copied().collect();
                 let elements = all.iter().fold(IndexExpr::Const(1), |p, a| p.times(IndexExpr::Extent(*a)));
-                let scratch = Scratch { elements, dtype, when: None };
+                let scratch = Scratch { elements, dtype };
                 let pointer = self.scratch_pointer((group.id, value.0), scratch, Usage::ReadWrite);
                 let base = self.builder.bind("row_at", position * inner_expr);
                 list.push(Kept { value, memory: Memory::Global(pointer), base, step: 1, pieces: None });

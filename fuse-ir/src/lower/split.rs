@@ -45,8 +45,7 @@ impl Emitter<'_> {
         (0..reduction.components.len())
             .map(|k| {
                 let key = (group.id, first * 64 + k as u32);
-                let scratch =
-                    Scratch { elements: elements.clone(), dtype: reduction.components[k], when: None };
+                let scratch = Scratch { elements: elements.clone(), dtype: reduction.components[k] };
                 self.scratch_pointer(key, scratch, usage)
             })
             .collect()

@@ -14,6 +14,9 @@
 //! rows: greatest, sums ─▶ factors and what is stored of rows; products ─▶ epilogue
 //! ```
 //!
+//! Where that would be few blocks and there are many keys, each range of keys has a block of its own, and a second kernel puts
+//! together what these leave: see [`ranges`].
+//!
 //! Weights are normalised when all of a row is known. Where the products of weights that were not would overflow, or lose
 //! what the factor of the row would bring back, the tiles are gone through once more with the factor applied to the weights.
 
@@ -21,6 +24,7 @@ mod levels;
 mod masks;
 mod matrix;
 mod panels;
+mod ranges;
 mod softmax;
 mod spread;
 
@@ -37,6 +41,8 @@ use crate::schedule::{Operand, ScheduleKind, ScheduledGroup};
 use levels::Levels;
 use matrix::Matrices;
 use panels::Panels;
+use ranges::Split;
+pub(super) use ranges::splits;
 pub(crate) use spread::Spread;
 
 /// Products of weights that are to be multiplied by more than this are made again.
@@ -72,7 +78,10 @@ pub(super) fn structures(group: &ScheduledGroup) -> Vec<Structure> {
     let possible =
         cut_streamed(group).is_ok_and(|parts| matrix::is_possible(&parts, &group.links[0].reduced));
     let matrices = WIDTHS.into_iter().filter(|_| possible).map(|width| Spread::Matrix { width });
-    matrices.chain([Spread::Scalar]).map(Structure::Streamed).collect()
+    let scalar = [true, false].map(|keeps_rows| Spread::Scalar { keeps_rows });
+    let keeps = cut_streamed(group).is_ok_and(|parts| !parts.scores.products.is_empty());
+    let scalar = scalar.into_iter().filter(|s| keeps || *s == Spread::PLAIN);
+    matrices.chain(scalar).map(Structure::Streamed).collect()
 }
 
 /// Positions on some axes as one number.
@@ -95,6 +104,12 @@ struct Stream<'a> {
     /// How many streamed positions there are, and reduced positions of scores.
     keys: Expr,
     depth: Expr,
+    /// The first of the streamed positions that this block goes through, and where they end.
+    range: [Expr; 2],
+    /// Where ranges may have blocks of their own.
+    split: Option<Split>,
+    /// Whether tiles that masks exclude are passed over.
+    skips: bool,
     /// The position on the batch axes.
     batch: Expr,
     state: State,
@@ -145,8 +160,14 @@ struct State {
 }
 
 impl Emitter<'_> {
-    /// A streamed group; gives its number of blocks.
-    pub(super) fn lower_streamed(&mut self, group: &ScheduledGroup, spread: Spread, block: Expr) -> Size {
+    /// A streamed group; gives its number of blocks. `folds` says that this is the kernel that puts ranges together.
+    pub(super) fn lower_streamed(
+        &mut self,
+        group: &ScheduledGroup,
+        spread: Spread,
+        folds: bool,
+        block: Expr,
+    ) -> Size {
         let parts = match cut_streamed(group) {
             Ok(parts) => parts,
             Err(why) => {
@@ -156,17 +177,25 @@ impl Emitter<'_> {
         };
         let geometry = &mut self.builder.kernel_mut().geometry;
         (geometry.block, geometry.resident_blocks) = ([spread.threads(), 1, 1], spread.resident_blocks());
-        let (batch_size, _) = self.count(&parts.batch);
+        let (batch_size, batches) = self.count(&parts.batch);
         let (rows_size, rows) = self.count(&parts.rows);
         let (columns_size, columns) = self.count(&parts.columns);
-        let (_, keys) = self.count(&parts.streamed);
-        let (_, depth) = self.count(&group.links[0].reduced);
+        let (keys_size, keys) = self.count(&parts.streamed);
+        let (depth_size, depth) = self.count(&group.links[0].reduced);
         let row_tiles = self.tiles_of(&rows, spread.rows());
         let row_tiles = self.builder.bind("row_tiles", row_tiles);
         let column_tiles = self.tiles_of(&columns, spread.columns());
         // Without columns there may be results of rows.
         let column_tiles = self.builder.bind("column_tiles", column_tiles.max(self.number(1)));
-        let number = self.widen(block);
+        let mut number = self.widen(block);
+        let mut range = [self.number(0), keys.clone()];
+        let mut split = None;
+        if splits(self.program, group) {
+            let whole = (folds, &row_tiles * &column_tiles * &batches);
+            let found = self.start_split(group, &parts, whole, (&keys, &batches * &rows), &mut number);
+            range.clone_from(&found.keys);
+            split = Some(found);
+        }
         let first_row = (&number % &row_tiles) * self.number(spread.rows().into());
         let first_row = self.builder.bind("first_row", first_row);
         let rest = self.builder.bind("rest", number / row_tiles);
@@ -183,8 +212,8 @@ impl Emitter<'_> {
         let on = [parts.rows.as_slice(), parts.streamed.as_slice()];
         let scores = self.level(&parts.scores.epilogue, on, &place);
         let weights = parts.weights.as_ref().map(|w| self.level(&w.group, on, &place));
-        let excludes = self.exclusion(&parts).is_some();
-        let state = self.start_state(&parts, &spread, excludes);
+        let skips = !folds && self.exclusion(&parts).is_some() && parts.admitted.is_some();
+        let state = self.start_state(&parts, &spread, skips);
         let mut stream = Stream {
             block: OfBlock { scores, weights },
             parts: &parts,
@@ -193,12 +222,15 @@ impl Emitter<'_> {
             columns,
             keys,
             depth,
+            range,
+            split,
+            skips,
             batch,
             state,
         };
         self.level_rows(&mut stream);
         let tiles = match spread {
-            Spread::Scalar => Some(Tiles::Panels(self.plan_panels(&stream, &place))),
+            Spread::Scalar { .. } => Some(Tiles::Panels(self.plan_panels(&stream, &depth_size, &place))),
             Spread::Matrix { width } => {
                 self.plan_matrices(&stream, width, &group.links[0].reduced, &place).map(Tiles::Matrices)
             }
@@ -236,14 +268,21 @@ impl Emitter<'_> {
             }
             None => self.go_through(&mut stream, &tiles, &place, &of_rows, flag),
         }
-        self.finish_products(&stream, &tiles, &place, &of_rows);
-        if let Tiles::Matrices(_) = tiles {
+        self.unless_split(&stream, |em| em.finish_products(&stream, &tiles, &place, &of_rows));
+        if !folds {
+            self.leave_range(&stream);
+        }
+        if matches!(tiles, Tiles::Matrices(_)) || spread == (Spread::Scalar { keeps_rows: true }) {
             let fits = super::fits_shared(self.shared.clone(), self.options);
             self.builder.kernel_mut().requires.push(fits);
         }
-        let tiles = |n: Size, tile: u32| n.ceil_div(u64::from(tile));
-        let columns = tiles(columns_size, stream.spread.columns()).max(1);
-        batch_size * columns * tiles(rows_size, stream.spread.rows())
+        let tiles = |n: &Size, tile: u32| n.clone().ceil_div(u64::from(tile));
+        let column_tiles = tiles(&columns_size, stream.spread.columns()).max(1);
+        let whole = batch_size.clone() * column_tiles * tiles(&rows_size, stream.spread.rows());
+        match &stream.split {
+            Some(_) => self.blocks_of_split(whole, [batch_size, rows_size, columns_size, keys_size], folds),
+            None => whole,
+        }
     }
 
     /// How many tiles of that many positions cover `count`.
@@ -286,25 +325,47 @@ impl Emitter<'_> {
         if stream.state.again.is_some() {
             self.builder.unrolled("slot", rows * columns, |b, slot| b.set_element(products, slot, 0.0f32));
         }
+        let first = stream.state.again.as_ref().map(|(_, round)| round.clone().equals(0u32));
+        let folds = stream.split.as_ref().is_some_and(|s| s.folds);
+        self.builder.open();
+        if folds {
+            self.fold_ranges(stream);
+        } else {
+            self.go_through_tiles(stream, tiles);
+        }
+        // Only the first time through there is something to fold, and statistics are added up.
+        let then = self.builder.close();
+        match &first {
+            Some(first) if folds => {
+                self.builder.open();
+                self.go_through_tiles(stream, tiles);
+                let otherwise = self.builder.close();
+                self.builder.push(Stmt::If { condition: first.clone(), then, otherwise });
+            }
+            _ => then.into_iter().for_each(|s| self.builder.push(s)),
+        }
+        self.builder.open();
+        if !folds {
+            self.add_excluded_tiles(stream, tiles);
+            self.share_statistics(stream);
+        }
+        self.unless_split(stream, |em| {
+            em.finish_rows(stream, place, of_rows);
+            if let Some((again, _)) = stream.state.again {
+                em.find_lost(stream, of_rows, again, flag);
+            }
+        });
+        let then = self.builder.close();
+        match first {
+            Some(condition) => self.builder.push(Stmt::If { condition, then, otherwise: Vec::new() }),
+            None => then.into_iter().for_each(|s| self.builder.push(s)),
+        }
+    }
+
+    fn go_through_tiles(&mut self, stream: &mut Stream<'_>, tiles: &Tiles<'_>) {
         match tiles {
             Tiles::Panels(panels) => self.go_through_panels(stream, panels),
             Tiles::Matrices(matrices) => self.go_through_matrices(stream, matrices),
-        }
-        match stream.state.again.clone() {
-            Some((again, round)) => {
-                self.builder.open();
-                self.add_excluded_tiles(stream, tiles);
-                self.finish_rows(stream, place, of_rows);
-                self.find_lost(stream, of_rows, again, flag);
-                let then = self.builder.close();
-                let otherwise = Vec::new();
-                let condition = round.equals(0u32);
-                self.builder.push(Stmt::If { condition, then, otherwise });
-            }
-            None => {
-                self.add_excluded_tiles(stream, tiles);
-                self.finish_rows(stream, place, of_rows);
-            }
         }
     }
 
@@ -350,7 +411,6 @@ impl Emitter<'_> {
         let parts = stream.parts;
         let group = &parts.of_rows;
         let rows = stream.spread.own()[0];
-        self.share_statistics(stream);
         let mut base = place.enter(group);
         base.active = None;
         self.compute_prologue(group, false, &mut base);

@@ -351,13 +351,27 @@ impl Call<'_> {
         let options =
             LowerOptions { wide: self.options.wide || !narrow, shared_memory: self.options.shared_memory };
         let lowered = lower_launch(program, launch, &options).map_err(ProgramError::Lower)?;
-        let mut scratch = Vec::new();
-        for s in &lowered.scratch {
-            let count = s.elements_for(|e| self.number(e), self.options.device);
-            scratch.push(self.memory.allocate_uninitialised(count * s.dtype.size()));
+        let mut scratch: Vec<usize> =
+            lowered.scratch.iter().map(|_| self.memory.allocate(Vec::new())).collect();
+        let nothing = scratch.clone();
+        for (number, s) in lowered.scratch.iter().enumerate() {
+            let read = match lowered.last_reader(number) {
+                Some(step) => {
+                    let (variant, args, _) = self.choose(launch, &lowered.steps[step], &nothing)?;
+                    self.has_blocks(&lowered.steps[step][variant].kernel, &args)?
+                }
+                None => false,
+            };
+            if read {
+                let count = self.number(&s.elements).max(0) as usize;
+                scratch[number] = self.memory.allocate_uninitialised(count * s.dtype.size());
+            }
         }
         for (step, variants) in lowered.steps.iter().enumerate() {
             let (variant, args, words) = self.choose(launch, variants, &scratch)?;
+            if step > 0 && !self.has_blocks(&variants[variant].kernel, &args)? {
+                continue;
+            }
             let mut kernel = variants[variant].kernel.clone();
             edit(&mut kernel);
             let report = simulate_kernel(&kernel, &mut self.memory, &args, &self.options.simulate)
@@ -370,6 +384,14 @@ impl Call<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a kernel has blocks with these arguments.
+    fn has_blocks(&self, kernel: &Kernel, args: &[Argument]) -> Result<bool, ProgramError> {
+        let wrong = |error| ProgramError::Launch { kernel: kernel.name.clone(), error };
+        let args = address_arguments(kernel, &self.memory, args).map_err(wrong)?;
+        let dims = kernel.evaluate_geometry(&args).map_err(|error| wrong(SimulateError::Geometry(error)))?;
+        Ok(!dims.grid.contains(&0))
     }
 
     /// The variant to launch with its arguments, and the allocation where it notes faults.

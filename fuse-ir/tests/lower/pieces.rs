@@ -129,8 +129,7 @@ fn pieces_cost_what_tiles_do() {
     }
 }
 
-/// A contract that leaves no room for a second launch rules pieces out; where there is room they are there. Devices whose
-/// multiprocessors have tiles enough need no scratch memory.
+/// A contract that leaves no room for a second launch rules pieces out; where there is room they are there.
 #[test]
 fn contracts_bind_kernels_that_split() {
     let mut program = linear("contract", DType::F32, DType::F32, false);
@@ -145,13 +144,8 @@ fn contracts_bind_kernels_that_split() {
     program.kernel.launches = Some(2);
     assert_eq!(steps(&program), (2, 1));
 
-    let scratch = lower_launch(&program, 0, &options).unwrap().scratch.remove(0);
-    let extents = [100, 2048, 60];
-    let number = |e: &fuse_ir::index_map::Extent| e.eval(&Extents(extents));
-    let on =
-        |multiprocessors| scratch.elements_for(number, DeviceNumbers { architecture: 80, multiprocessors });
-    // Two tiles in four pieces.
-    assert_eq!((on(3), on(4)), (0, 4 * 100 * 60));
+    // Where the second kernel has no blocks there is no scratch memory either.
+    assert_eq!(lower_launch(&program, 0, &options).unwrap().last_reader(0), Some(1));
 }
 
 /// The CUDA of a linear layer of few rows, and of what adds pieces, to be read.

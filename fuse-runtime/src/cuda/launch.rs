@@ -120,19 +120,22 @@ unsafe fn launch_with(
         // Freed when the launch is queued: what is queued later may have it.
         let mut scratch_blocks = Vec::new();
         lists.scratch.clear();
-        for scratch in &lowered.scratch {
-            let elements = scratch.elements_for(|e| call.number(e), stream.gpu.numbers());
-            if elements == 0 {
-                // Nothing that is launched touches it.
+        for (number, scratch) in lowered.scratch.iter().enumerate() {
+            let reader = lowered.last_reader(number).map(|step| &lowered.steps[step]);
+            if !reader.is_some_and(|variants| call.has_blocks(variants, stream.gpu.numbers())) {
                 lists.scratch.push(0);
                 continue;
             }
-            let bytes = elements * scratch.dtype.size();
+            let bytes = call.number(&scratch.elements).max(1) as usize * scratch.dtype.size();
             let block = DeviceBlock::allocate(stream, bytes)?;
             lists.scratch.push(block.start());
             scratch_blocks.push(block);
         }
         for (step, variants) in lowered.steps.iter().enumerate() {
+            // What is not launched need not be compiled.
+            if step > 0 && !call.has_blocks(variants, stream.gpu.numbers()) {
+                continue;
+            }
             let key = FunctionKey { launch: launch as u32, wide, step: step as u32, variant: 0, facts: 0 };
             // SAFETY: by the caller.
             unsafe { launch_step(loaded, stream, call, target, kernel, variants, key, lists)? };

@@ -11,13 +11,12 @@ use crate::dtype::{DType, Value};
 use crate::id::ArgId;
 use crate::index_map::{Extent, IndexExpr};
 use crate::kernel_ir::build::thread_x;
-use crate::kernel_ir::{Condition, DeviceNumber, DeviceNumbers, Expr, LocalKind, Size, Stmt, Unroll, Usage};
+use crate::kernel_ir::{Condition, DeviceNumber, Expr, LocalKind, Size, Stmt, Unroll, Usage};
 use crate::lower::body::{Emitter, Scope};
 use crate::lower::{Scratch, THREADS};
 use crate::program::Program;
 use crate::schedule::contraction::{PartProduct, Parts, cut_contraction};
 use crate::schedule::{ScheduleKind, ScheduledGroup};
-use serde::{Deserialize, Serialize};
 
 /// Reduced positions of a piece, a multiple of what any tile takes at once; of long contractions they are several times as
 /// many, so that there are never more than 64 pieces.
@@ -28,23 +27,14 @@ const LEAST_DEPTH: i64 = 2 * PIECE;
 const SIDE: i64 = 64;
 
 /// When a contraction is split, by numbers that the shapes of a call decide.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct SplitWhen {
+struct SplitWhen {
     /// Tiles of the result: at most half of the device would have one.
-    pub tiles: Extent,
+    tiles: Extent,
     /// Reduced positions: enough for two pieces.
-    pub depth: Extent,
+    depth: Extent,
 }
 
 impl SplitWhen {
-    /// Whether a call is split on a device.
-    pub fn holds(&self, number: impl Fn(&Extent) -> i64, device: DeviceNumbers) -> bool {
-        let tiles = number(&self.tiles);
-        tiles > 0
-            && tiles.saturating_mul(2) <= i64::from(device.multiprocessors)
-            && number(&self.depth) >= LEAST_DEPTH
-    }
-
     fn of(parts: &Parts, group: &ScheduledGroup) -> SplitWhen {
         let [batch, rows, columns] =
             [&parts.sides.batch, &parts.sides.rows, &parts.sides.columns].map(|axes| product(axes));
@@ -128,7 +118,7 @@ impl Emitter<'_> {
         (Split { fact, indicator, count, length, partials, positions, piece }, own)
     }
 
-    /// 1 if a call is split, else 0: what [`SplitWhen::holds`] says.
+    /// 1 if a call is split, else 0.
     fn split_indicator(&mut self, when: &SplitWhen) -> Size {
         let tiles = self.named_extent("tiles", &when.tiles, self.index);
         let depth = self.extent_arg(&when.depth, self.index);
@@ -161,7 +151,7 @@ impl Emitter<'_> {
         let elements = product(&parts.epilogue.outer).times(pieces_of(&when.depth));
         let of = |(k, p): (usize, &PartProduct)| {
             let (elements, dtype) = (elements.clone(), p.dtype.compute());
-            let scratch = Scratch { elements, dtype, when: Some(when.clone()) };
+            let scratch = Scratch { elements, dtype };
             self.scratch_pointer((group.id, k as u32), scratch, usage)
         };
         parts.products.iter().enumerate().map(of).collect()

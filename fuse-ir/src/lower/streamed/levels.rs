@@ -8,6 +8,7 @@ use crate::id::{ArrayId, AxisId, ValueId};
 use crate::kernel_ir::build::element;
 use crate::kernel_ir::{Expr, Unroll};
 use crate::schedule::contraction::collect_axes;
+use crate::schedule::streamed::Admitted;
 use crate::schedule::{BodyOp, Operand, ScheduledGroup};
 
 /// For what a value is computed.
@@ -186,6 +187,28 @@ impl Emitter<'_> {
         for (v, array) in keys {
             scope.values[v.index()] = Some(element(*array, j));
         }
+    }
+
+    /// Computes what is left for the pair where masks admit all of the tile: selections are what they select.
+    pub(super) fn compute_admitted(&mut self, levels: &Levels<'_>, admitted: &Admitted, scope: &mut Scope) {
+        for v in levels.of(Level::Pair) {
+            let chosen = admitted.chosen[v.index()];
+            if chosen != v {
+                scope.values[v.index()] = scope.values[chosen.index()].clone();
+            } else if admitted.needed[v.index()] {
+                self.compute_all(levels.group, &[v], scope);
+            }
+        }
+    }
+
+    /// Whether that asks for positions: something is loaded there, or may fault.
+    pub(super) fn has_places(&self, levels: &Levels<'_>, admitted: &Admitted) -> bool {
+        levels.of(Level::Pair).into_iter().any(|v| {
+            let computed = admitted.needed[v.index()] && admitted.chosen[v.index()] == v;
+            let given = matches!(levels.group.value(v).op, BodyOp::Reduce { .. });
+            let loads = matches!(levels.group.value(v).op, BodyOp::Load(_));
+            computed && !given && (loads || self.is_of_pairs(levels.group, v))
+        })
     }
 
     /// Computes what is left for the pair.

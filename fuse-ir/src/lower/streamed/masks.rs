@@ -94,16 +94,42 @@ impl Emitter<'_> {
         found.map(|e| both(first, Some(e.clone())).unwrap_or(e))
     }
 
-    fn find_excludes(&mut self, stream: &Stream<'_>, first_key: &Expr) -> Option<Expr> {
+    /// When masks admit all of the tile of keys from `first_key` on, which has all its keys.
+    pub(super) fn admits(&mut self, stream: &Stream<'_>, first_key: &Expr) -> Option<Expr> {
         let parts = stream.parts;
+        let admitted = parts.admitted.as_ref()?;
         let levels = &stream.block.scores;
-        let divisors = self.exclusion(parts)?;
+        let mut all = self.have_no_zero(levels, self.exclusion(parts)?)?;
+        let mut tile =
+            OfTile { levels, sides: self.sides_of_tile(stream, first_key), known: BTreeMap::new() };
+        for (condition, wanted) in &admitted.when {
+            let Known::Truth { always, never } = self.known(&mut tile, *condition) else { return None };
+            all = both(all, Some(if *wanted { always } else { never }));
+        }
+        let end = first_key + self.number(stream.spread.keys().into());
+        let has_all = Expr::op(ScalarOp::Le, vec![end, stream.keys.clone()]);
+        all = both(all, Some(has_all));
+        all.map(|e| self.builder.bind("is_admitted", e))
+    }
+
+    /// When none of the divisors is zero, `None` of none; nothing if that cannot be known.
+    fn have_no_zero(&mut self, levels: &Levels<'_>, divisors: Vec<ValueId>) -> Option<Option<Expr>> {
         let mut all: Option<Expr> = None;
         for v in divisors {
             let divisor = levels.block.values[v.index()].clone()?;
             let zero = Expr::Const(Value::zero(self.builder.dtype_of(&divisor)));
             all = both(all, Some(divisor.equals(zero).unary(ScalarOp::Not)));
         }
+        Some(all)
+    }
+
+    /// The first and the last position of rows and keys of a tile.
+    fn sides_of_tile<'s>(
+        &mut self,
+        stream: &Stream<'s>,
+        first_key: &Expr,
+    ) -> [(&'s [AxisId], Expr, Expr); 2] {
+        let parts = stream.parts;
         let keys = Side { axes: &parts.streamed, first: first_key.clone(), count: stream.keys.clone() };
         let [of_rows, of_keys] =
             [(&stream.rows, stream.spread.rows()), (&keys, stream.spread.keys())].map(|(side, tile)| {
@@ -115,7 +141,14 @@ impl Emitter<'_> {
         };
         let [first_row, last_row] = name(self, of_rows);
         let [first, last] = name(self, of_keys);
-        let sides = [(parts.rows.as_slice(), first_row, last_row), (parts.streamed.as_slice(), first, last)];
+        [(parts.rows.as_slice(), first_row, last_row), (parts.streamed.as_slice(), first, last)]
+    }
+
+    fn find_excludes(&mut self, stream: &Stream<'_>, first_key: &Expr) -> Option<Expr> {
+        let parts = stream.parts;
+        let levels = &stream.block.scores;
+        let mut all = self.have_no_zero(levels, self.exclusion(parts)?)?;
+        let sides = self.sides_of_tile(stream, first_key);
         let mut scores = OfTile { levels, sides: sides.clone(), known: BTreeMap::new() };
         let lowest: Vec<usize> =
             parts.exponent.into_iter().chain(parts.maxima.iter().map(|m| m.tile)).collect();

@@ -220,8 +220,8 @@ impl Emitter<'_> {
     /// All tiles of keys: while one is multiplied the next is on its way. Of an excluded one the keys are not copied.
     pub(super) fn go_through_matrices(&mut self, stream: &mut Stream<'_>, matrices: &Matrices<'_>) {
         let keys = self.number(stream.spread.keys().into());
-        let excludes = stream.state.excluded.is_some();
-        let skips = excludes.then(|| self.builder.register("is_excluded", false));
+        let [first, end] = stream.range.clone();
+        let skips = stream.skips.then(|| self.builder.register("is_excluded", false));
         let local = self.builder.local("next", self.index, LocalKind::Loop);
         self.builder.open();
         let next = Expr::Local(local);
@@ -236,7 +236,7 @@ impl Emitter<'_> {
         self.push_unless(skips_next.clone(), then);
         self.copy_values(stream, matrices, &next);
         let then = self.builder.close();
-        let condition = next.clone().lt(&stream.keys);
+        let condition = next.clone().lt(&end);
         self.builder.push(Stmt::If { condition, then, otherwise: Vec::new() });
         self.builder.commit_async();
 
@@ -260,13 +260,13 @@ impl Emitter<'_> {
         }
         self.builder.block_barrier();
         let then = self.builder.close();
-        let condition = next.ge(&keys);
+        let condition = next.ge(&first + &keys);
         self.builder.push(Stmt::If { condition, then, otherwise: Vec::new() });
         if let (Some(skips), Some(next)) = (skips, skips_next) {
             self.builder.set(skips, next);
         }
         let body = self.builder.close();
-        let (start, end) = (self.number(0), &stream.keys + &keys);
+        let (start, end) = (first, end + &keys);
         self.builder.push(Stmt::For { local, start, end, step: keys, unroll: Unroll::None, body });
         self.builder.wait_async(0);
     }

@@ -3,11 +3,11 @@
 use super::super::THREADS;
 use super::super::body::{Emitter, Scope, both, multiply_add};
 use super::spread::{load_columns, load_rows, place_of_key, store_rows};
-use super::{Side, Stream, note_values};
+use super::{Side, Spread, Stream, note_values};
 use crate::dtype::{DType, Value};
 use crate::id::{ArrayId, AxisId, ViewId};
 use crate::kernel_ir::build::{element, thread_x};
-use crate::kernel_ir::{Expr, LocalKind, Stmt, Unroll};
+use crate::kernel_ir::{Expr, LocalKind, Size, Stmt, Unroll};
 use crate::schedule::contraction::Panel;
 use crate::schedule::{BodyOp, Operand};
 
@@ -26,6 +26,8 @@ pub(super) struct Panels<'a> {
     of_values: (&'a Panel, Scope),
     /// Two sources at a time: lines are reduced positions. By dtype.
     sides: Vec<(DType, [ViewId; 2])>,
+    /// The sources of rows that stay while keys go by, all of their lines, by their number.
+    kept: Vec<(usize, ViewId)>,
     /// Lines are keys.
     values: ViewId,
     weights: ViewId,
@@ -44,7 +46,7 @@ struct Filling<'s> {
 
 impl Emitter<'_> {
     /// The tiles of a block, which share memory where they are not needed at the same time.
-    pub(super) fn plan_panels<'a>(&mut self, stream: &Stream<'a>, place: &Scope) -> Panels<'a> {
+    pub(super) fn plan_panels<'a>(&mut self, stream: &Stream<'a>, depth: &Size, place: &Scope) -> Panels<'a> {
         let parts = stream.parts;
         let base = |em: &mut Self, panel: &'a Panel| {
             let mut scope = place.enter(&panel.group);
@@ -67,10 +69,36 @@ impl Emitter<'_> {
             }
         }
         self.shared = most;
+        let mut kept: Vec<(usize, ViewId)> = Vec::new();
+        if stream.spread == (Spread::Scalar { keeps_rows: true }) {
+            for product in &parts.scores.products {
+                if !kept.iter().any(|(source, _)| *source == product.left) {
+                    let size = depth.clone().round_up(DEPTH.into()) * u64::from(PITCH);
+                    kept.push((product.left, self.share("rows_tile", product.dtype.compute(), size)));
+                }
+            }
+        }
         let lines = u64::from(stream.spread.keys() * PITCH);
         let weights = self.share("weights_tile", DType::F32, lines.into());
         let values = self.share("values_tile", DType::F32, lines.into());
-        Panels { sources, of_values, sides, values, weights }
+        Panels { sources, of_values, sides, kept, values, weights }
+    }
+
+    /// Fills the tiles of the rows that stay.
+    fn fill_rows(&mut self, stream: &Stream<'_>, panels: &Panels<'_>) {
+        for &(source, view) in &panels.kept {
+            let (panel, base) = &panels.sources[source];
+            let local = self.builder.local("first_depth", self.index, LocalKind::Loop);
+            self.builder.open();
+            let axes = &panel.group.outer[stream.parts.batch.len() + stream.rows.axes.len()..];
+            let depth = Side { axes, first: Expr::Local(local), count: stream.depth.clone() };
+            let filling = Filling { panel, base, view, lines: DEPTH, side: &stream.rows, depth };
+            let first = self.builder.bind("first_line", Expr::Local(local).cast(DType::U32) * PITCH);
+            self.fill(&filling, &|at| &first + at);
+            let body = self.builder.close();
+            let (start, end, step) = (self.number(0), stream.depth.clone(), self.number(DEPTH.into()));
+            self.builder.push(Stmt::For { local, start, end, step, unroll: Unroll::None, body });
+        }
     }
 
     /// Fills the tile of the values at the keys from `first_key` on.
@@ -145,8 +173,12 @@ impl Emitter<'_> {
             let local = self.builder.local("first_depth", self.index, LocalKind::Loop);
             self.builder.open();
             let of_keys = stream.keys_from(first_key);
+            let kept = panels.kept.iter().find(|(source, _)| *source == product.left).map(|(_, view)| *view);
             for (source, view, side) in [(product.left, left, &stream.rows), (product.right, right, &of_keys)]
             {
+                if side.axes == stream.rows.axes && kept.is_some() {
+                    continue;
+                }
                 let (panel, base) = &panels.sources[source];
                 let axes = &panel.group.outer[parts.batch.len() + side.axes.len()..];
                 let depth = Side { axes, first: Expr::Local(local), count: stream.depth.clone() };
@@ -158,10 +190,14 @@ impl Emitter<'_> {
                 }
             }
             self.builder.block_barrier();
+            let first_line = Expr::Local(local).cast(DType::U32);
             self.builder.for_each("line", (0u32, DEPTH), 1u32, Unroll::By(4), |b, line| {
                 let of_rows = b.array("left", dtype, rows, None);
                 let of_keys = b.array("right", dtype, keys, None);
-                load_rows(b, left, &line, of_rows);
+                match kept {
+                    Some(kept) => load_rows(b, kept, &(first_line + &line), of_rows),
+                    None => load_rows(b, left, &line, of_rows),
+                }
                 load_columns(b, right, &line, of_keys);
                 b.unrolled("j", keys, |b, j| {
                     b.unrolled("i", rows, |b, i| {
@@ -186,13 +222,15 @@ impl Emitter<'_> {
 
     /// All tiles of keys, one after the other.
     pub(super) fn go_through_panels(&mut self, stream: &mut Stream<'_>, panels: &Panels<'_>) {
+        // Where the second round begins they stand there already.
+        self.fill_rows(stream, panels);
         let local = self.builder.local("first_key", self.index, LocalKind::Loop);
         self.builder.open();
         let first_key = Expr::Local(local);
         // Whoever is behind has read the values and weights of the tile before.
         self.builder.block_barrier();
         self.fill_values(stream, panels, &first_key);
-        let skips = self.excludes(stream, &first_key);
+        let skips = if stream.skips { self.excludes(stream, &first_key) } else { None };
         let skips = skips.map(|e| self.builder.bind("is_excluded", e));
         self.builder.open();
         let scores = self.multiply_scores(stream, panels, &first_key);
@@ -211,7 +249,7 @@ impl Emitter<'_> {
         }
         let body = self.builder.close();
         let step = self.number(stream.spread.keys().into());
-        let (start, end) = (self.number(0), stream.keys.clone());
+        let [start, end] = stream.range.clone();
         self.builder.push(Stmt::For { local, start, end, step, unroll: Unroll::None, body });
     }
 

@@ -5,10 +5,10 @@ use super::Stream;
 use crate::dtype::DType;
 use crate::id::{ArrayId, ValueId};
 use crate::kernel_ir::build::element;
-use crate::kernel_ir::{Expr, Unroll};
+use crate::kernel_ir::{Expr, Stmt, Unroll};
 use crate::scalar::ScalarOp;
 use crate::schedule::BodyOp;
-use crate::schedule::streamed::Source;
+use crate::schedule::streamed::{Admitted, Source};
 
 /// What a row is shifted by: its greatest exponent; 0 where there is none but −∞, and no more than the greatest number, so
 /// that an infinite exponent has an infinite exponential.
@@ -18,7 +18,7 @@ pub(super) fn reference(greatest: &Expr) -> Expr {
 }
 
 /// The greater; NaN if one is.
-fn maximum(a: Expr, b: Expr) -> Expr {
+pub(super) fn maximum(a: Expr, b: Expr) -> Expr {
     Expr::op(ScalarOp::Maximum, vec![a, b])
 }
 
@@ -155,19 +155,55 @@ impl Emitter<'_> {
             });
         }
         let of_keys = self.level_keys(stream, levels, first_key);
+        match self.admits(stream, first_key) {
+            Some(condition) => {
+                self.builder.open();
+                self.fill_tiles(stream, (scores, &tiles), first_key, &of_keys, parts.admitted.as_ref());
+                let then = self.builder.close();
+                self.builder.open();
+                self.fill_tiles(stream, (scores, &tiles), first_key, &of_keys, None);
+                let otherwise = self.builder.close();
+                self.builder.push(Stmt::If { condition, then, otherwise });
+            }
+            None => self.fill_tiles(stream, (scores, &tiles), first_key, &of_keys, None),
+        }
+        tiles
+    }
+
+    /// The elements of the tiles; where they are admitted, there is nothing to ask of positions.
+    fn fill_tiles(
+        &mut self,
+        stream: &Stream<'_>,
+        (scores, tiles): (&[ArrayId], &[ArrayId]),
+        first_key: &Expr,
+        of_keys: &[(ValueId, ArrayId)],
+        admitted: Option<&Admitted>,
+    ) {
+        let parts = stream.parts;
+        let [rows, keys, _] = stream.spread.own();
+        let levels = &stream.block.scores;
+        let has_places = admitted.is_none_or(|a| self.has_places(levels, a));
         self.repeat("i", rows, Unroll::Full, |em, i| {
             let mut of_row = levels.block.clone();
-            let is_row = em.row_scope(stream, &i, &mut of_row);
+            let is_row = has_places.then(|| em.row_scope(stream, &i, &mut of_row));
             em.repeat("j", keys, Unroll::Full, |em, j| {
                 let mut scope = of_row.clone();
-                let is_key = em.key_scope(stream, first_key, &j, &mut scope);
-                scope.active = Some(em.builder.bind("inside", is_row & is_key.clone()));
+                let is_key = has_places.then(|| em.key_scope(stream, first_key, &j, &mut scope));
+                if let (Some(is_row), Some(is_key)) = (&is_row, &is_key) {
+                    scope.active = Some(match admitted {
+                        Some(_) => is_row.clone(),
+                        None => em.builder.bind("inside", is_row.clone() & is_key.clone()),
+                    });
+                }
                 let slot = stream.spread.score(&i, &j);
-                em.know_pair(levels, &of_keys, [&i, &j], &mut scope);
+                em.know_pair(levels, of_keys, [&i, &j], &mut scope);
                 for (product, array) in parts.scores.products.iter().zip(scores) {
                     scope.values[product.value.index()] = Some(element(*array, &slot));
                 }
-                em.compute_pair(levels, &mut scope);
+                match admitted {
+                    Some(admitted) => em.compute_admitted(levels, admitted, &mut scope),
+                    None => em.compute_pair(levels, &mut scope),
+                }
                 let mut done: Vec<ValueId> = Vec::new();
                 for (k, v) in parts.tiles.iter().enumerate() {
                     if done.contains(v) {
@@ -177,17 +213,19 @@ impl Emitter<'_> {
                     let of_value = |t: usize| parts.tiles[t] == *v;
                     let lowest =
                         parts.exponent.is_some_and(of_value) || parts.maxima.iter().any(|m| of_value(m.tile));
+                    let is_product = matches!(levels.group.value(*v).op, BodyOp::Reduce { .. });
                     let e = em.value(&scope, *v);
-                    if lowest {
-                        let e = is_key.clone().select(e, f32::NEG_INFINITY);
-                        em.builder.set_element(tiles[k], &slot, e);
-                    } else if !matches!(levels.group.value(*v).op, BodyOp::Reduce { .. }) {
-                        em.builder.set_element(tiles[k], &slot, e);
+                    match &is_key {
+                        Some(is_key) if lowest && admitted.is_none() => {
+                            let e = is_key.clone().select(e, f32::NEG_INFINITY);
+                            em.builder.set_element(tiles[k], &slot, e);
+                        }
+                        _ if !is_product => em.builder.set_element(tiles[k], &slot, e),
+                        _ => {}
                     }
                 }
             });
         });
-        tiles
     }
 
     /// Combines what the threads of a row have of its statistics.

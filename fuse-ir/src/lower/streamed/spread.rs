@@ -10,7 +10,10 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Spread {
     /// Sixteen neighbouring lanes share four rows: of the keys each has every sixteenth, of the columns four side by side.
-    Scalar,
+    Scalar {
+        /// What scores are made of on the side of rows stays in shared memory while keys go by.
+        keeps_rows: bool,
+    },
     /// As tensor cores leave sums: a warp has sixteen rows, four neighbouring lanes share two of them, and have pairs of keys
     /// and columns.
     Matrix {
@@ -30,17 +33,21 @@ impl fmt::Display for Spread {
         let (rows, keys, columns) = (self.rows(), self.keys(), self.columns());
         write!(f, "weights of {rows} rows and {keys} keys at a time, {columns} columns")?;
         match self {
-            Spread::Scalar => Ok(()),
+            Spread::Scalar { keeps_rows: false } => Ok(()),
+            Spread::Scalar { keeps_rows: true } => write!(f, ", rows kept in shared memory"),
             Spread::Matrix { .. } => write!(f, ", tensor cores"),
         }
     }
 }
 
 impl Spread {
+    /// One that fits every call.
+    pub(crate) const PLAIN: Spread = Spread::Scalar { keeps_rows: false };
+
     /// Threads of a block.
     pub(super) fn threads(self) -> u32 {
         match self {
-            Spread::Scalar => super::super::THREADS,
+            Spread::Scalar { .. } => super::super::THREADS,
             Spread::Matrix { .. } => 128,
         }
     }
@@ -48,7 +55,7 @@ impl Spread {
     /// Blocks that shall fit a multiprocessor; 0 leaves it to the compiler, which moves registers of sums to memory for more.
     pub(super) fn resident_blocks(self) -> u32 {
         match self {
-            Spread::Scalar => 0,
+            Spread::Scalar { .. } => 0,
             Spread::Matrix { .. } => 2,
         }
     }
@@ -61,7 +68,7 @@ impl Spread {
     /// Keys of a tile.
     pub(super) fn keys(self) -> u32 {
         match self {
-            Spread::Scalar => SHARERS * OWN,
+            Spread::Scalar { .. } => SHARERS * OWN,
             // As many as there are registers for.
             Spread::Matrix { width } => 4096 / width,
         }
@@ -70,7 +77,7 @@ impl Spread {
     /// Columns of a block.
     pub(super) fn columns(self) -> u32 {
         match self {
-            Spread::Scalar => SHARERS * OWN,
+            Spread::Scalar { .. } => SHARERS * OWN,
             Spread::Matrix { width } => width,
         }
     }
@@ -78,7 +85,7 @@ impl Spread {
     /// Rows, keys and columns of a thread.
     pub(super) fn own(self) -> [u32; 3] {
         match self {
-            Spread::Scalar => [OWN; 3],
+            Spread::Scalar { .. } => [OWN; 3],
             Spread::Matrix { width } => [2, self.keys() / QUAD, width / QUAD],
         }
     }
@@ -86,7 +93,7 @@ impl Spread {
     /// Columns of which a thread notes what excluded tiles add.
     pub(super) fn noted(self) -> u32 {
         match self {
-            Spread::Scalar => OWN,
+            Spread::Scalar { .. } => OWN,
             Spread::Matrix { .. } => 8,
         }
     }
@@ -94,7 +101,7 @@ impl Spread {
     /// Which of the block's rows is the thread's `i`-th.
     pub(super) fn row(self, i: &Expr) -> Expr {
         match self {
-            Spread::Scalar => (thread_x() / SHARERS) * OWN + i,
+            Spread::Scalar { .. } => (thread_x() / SHARERS) * OWN + i,
             Spread::Matrix { .. } => {
                 let (warp, lane) = (Expr::from(Builtin::Warp), Expr::from(Builtin::Lane));
                 warp * 16u32 + lane / QUAD + i * 8u32
@@ -105,7 +112,7 @@ impl Spread {
     /// Which of the tile's keys is the thread's `j`-th.
     pub(super) fn key(self, j: &Expr) -> Expr {
         match self {
-            Spread::Scalar => (thread_x() % SHARERS) + j * SHARERS,
+            Spread::Scalar { .. } => (thread_x() % SHARERS) + j * SHARERS,
             Spread::Matrix { .. } => pair_of_quad(j),
         }
     }
@@ -113,7 +120,7 @@ impl Spread {
     /// Which of the block's columns is the thread's `j`-th.
     pub(super) fn column(self, j: &Expr) -> Expr {
         match self {
-            Spread::Scalar => (thread_x() % SHARERS) * OWN + j,
+            Spread::Scalar { .. } => (thread_x() % SHARERS) * OWN + j,
             Spread::Matrix { .. } => pair_of_quad(j),
         }
     }
@@ -121,7 +128,7 @@ impl Spread {
     /// The register of a score: one after the other multiply the rows of a key side by side.
     pub(super) fn score(self, i: &Expr, j: &Expr) -> Expr {
         match self {
-            Spread::Scalar => j * OWN + i,
+            Spread::Scalar { .. } => j * OWN + i,
             Spread::Matrix { .. } => sum_register(i, j),
         }
     }
@@ -129,14 +136,14 @@ impl Spread {
     /// The register of a product.
     pub(super) fn product(self, i: &Expr, j: &Expr) -> Expr {
         match self {
-            Spread::Scalar => i * OWN + j,
+            Spread::Scalar { .. } => i * OWN + j,
             Spread::Matrix { .. } => sum_register(i, j),
         }
     }
 
     fn sharers(self) -> u32 {
         match self {
-            Spread::Scalar => SHARERS,
+            Spread::Scalar { .. } => SHARERS,
             Spread::Matrix { .. } => QUAD,
         }
     }
@@ -187,7 +194,7 @@ pub(super) fn load_rows(b: &mut Builder, view: ViewId, line: &Expr, target: Arra
 
 /// Stores the weights of the thread's `j`-th key in its line, whose elements are rows.
 pub(super) fn store_rows(b: &mut Builder, view: ViewId, j: &Expr, weights: ArrayId) {
-    let at = Spread::Scalar.key(j) * PITCH + (thread_x() / SHARERS) * OWN;
+    let at = Spread::PLAIN.key(j) * PITCH + (thread_x() / SHARERS) * OWN;
     b.store_from(view, at, slots(weights, j * OWN, OWN), None);
 }
 

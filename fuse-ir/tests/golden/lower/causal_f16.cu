@@ -1,5 +1,5 @@
 // causal_f16: g0: weights of 64 rows and 64 keys at a time, 64 columns, tensor cores
-// grid (h * max(ceil_div(e, 64), 1)) * ceil_div(s, 64) x 1 x 1, block 128 x 1 x 1, 41232 bytes of shared memory
+// grid ((h * max(ceil_div(e, 64), 1)) * ceil_div(s, 64)) * max((min((multiprocessors + 1) - ((h * (ceil_div(s, 64) * max(ceil_div(e, 64), 1))) * 2), 1) * min(131073 - ((h * s) * ceil_div(t, 512)), 1)) * ceil_div(t, max(ceil_div(t, 32768) * 512, 512)), 1) x 1 x 1, block 128 x 1 x 1, 41232 bytes of shared memory
 // compile with --fmad=false
 
 using f32 = float;
@@ -147,6 +147,9 @@ fuse_causal_f16(
     u32 e,
     u32 t,
     u32 d,
+    f32* __restrict__ scratch,
+    f32* __restrict__ scratch_2,
+    f32* __restrict__ scratch_3,
     f32 scale,
     u32 architecture,
     const f16* __restrict__ q,
@@ -164,7 +167,8 @@ fuse_causal_f16(
     u32 out_stride_h,
     u32 out_stride_s,
     u32 out_stride_e,
-    f16* __restrict__ out) {
+    f16* __restrict__ out,
+    u32 multiprocessors) {
     const u32 warp = threadIdx.x / 32u;
     const u32 lane = threadIdx.x % 32u;
     extern __shared__ __align__(128) unsigned char shared[];
@@ -177,8 +181,17 @@ fuse_causal_f16(
     f32* const of_rows = reinterpret_cast<f32*>(shared + 40976);
     const u32 row_tiles = (s + 63u) / 64u;
     const u32 column_tiles = fuse::max_integer<u32>((e + 63u) / 64u, 1u);
-    const u32 first_row = fuse::rem_unsigned<u32>(blockIdx.x, row_tiles) * 64u;
-    const u32 rest = fuse::div_unsigned<u32>(blockIdx.x, row_tiles);
+    const u32 keys_of_range = fuse::max_integer<u32>((t + 32767u) / 32768u * 512u, 512u);
+    const u32 all_rows = h * s;
+    const u32 whole = fuse::max_integer<u32>(row_tiles * column_tiles * h, 1u);
+    const u32 range = fuse::div_unsigned<u32>(blockIdx.x, whole);
+    const u32 number = fuse::rem_unsigned<u32>(blockIdx.x, whole);
+    const bool is_split = 1u < fuse::div_unsigned<u32>(gridDim.x, whole);
+    const u32 ranges = fuse::div_unsigned<u32>(gridDim.x, whole);
+    const u32 first_of_range = range * keys_of_range;
+    const u32 end_of_range = is_split ? fuse::min_integer<u32>(first_of_range + keys_of_range, t) : t;
+    const u32 first_row = fuse::rem_unsigned<u32>(number, row_tiles) * 64u;
+    const u32 rest = fuse::div_unsigned<u32>(number, row_tiles);
     const u32 first_column = fuse::rem_unsigned<u32>(rest, column_tiles) * 64u;
     const u32 batch = fuse::div_unsigned<u32>(rest, column_tiles);
     const bool has_keys = !(t == 0u);
@@ -211,7 +224,7 @@ fuse_causal_f16(
             }
             bool is_excluded = false;
 #pragma unroll 1
-            for (u32 next = 0u; next < t + 64u; next += 64u) {
+            for (u32 next = first_of_range; next < end_of_range + 64u; next += 64u) {
                 const i64 first_2 = i64(first_row);
                 const i64 last = i64(fuse::min_integer<u32>(first_row + 63u, s - 1u));
                 const i64 first_3 = i64(next);
@@ -219,7 +232,7 @@ fuse_causal_f16(
                 const bool always = first_2 >= last_2;
                 const bool never = last < first_3;
                 const bool excludes_next = round == 0u && never;
-                if (next < t) {
+                if (next < end_of_range) {
                     if (!excludes_next) {
                         const u32 stage = ((next / 64u) & 1u) * 4096u;
 #pragma unroll
@@ -244,7 +257,7 @@ fuse_causal_f16(
                     }
                 }
                 fuse::commit_async();
-                if (next >= 64u) {
+                if (next >= first_of_range + 64u) {
                     fuse::wait_async<1>();
                     __syncthreads();
                     const u32 first_key = next - 64u;
@@ -266,8 +279,8 @@ fuse_causal_f16(
                                 value[7] = fuse::f16_to_f32(u16(loaded.w >> 16));
                             }
 #pragma unroll
-                            for (u32 j_5 = 0u; j_5 < 8u; ++j_5) {
-                                excluded[j_5] = excluded[j_5] + value[j_5] * 0.0f;
+                            for (u32 j_6 = 0u; j_6 < 8u; ++j_6) {
+                                excluded[j_6] = excluded[j_6] + value[j_6] * 0.0f;
                             }
                         }
                     } else {
@@ -287,30 +300,48 @@ fuse_causal_f16(
                             }
                         }
                         f32 select[32];
+                        const i64 first_6 = i64(first_row);
+                        const i64 last_3 = i64(fuse::min_integer<u32>(first_row + 63u, s - 1u));
+                        const i64 first_7 = i64(first_key);
+                        const i64 last_4 = i64(fuse::min_integer<u32>(first_key + 63u, t - 1u));
+                        const bool always_2 = first_6 >= last_4;
+                        const bool never_2 = last_3 < first_7;
+                        const bool is_admitted = always_2 && first_key + 64u <= t;
+                        if (is_admitted) {
 #pragma unroll
-                        for (u32 i = 0u; i < 2u; ++i) {
-                            const u32 row = first_row + (warp * 16u + lane / 4u + i * 8u);
-                            const bool is_row = row < s;
+                            for (u32 i = 0u; i < 2u; ++i) {
 #pragma unroll
-                            for (u32 j = 0u; j < 16u; ++j) {
-                                const u32 key = first_key + (j / 2u * 8u + lane % 4u * 2u + j % 2u);
-                                const bool is_key = key < t;
-                                const bool inside = is_row && is_key;
-                                const i64 position_4 = i64(row);
-                                const i64 position_5 = i64(key);
-                                const bool ge = position_4 >= position_5;
-                                const f32 mul = scores[j / 2u * 4u + i * 2u + j % 2u] * scale;
-                                const f32 select_2 = ge ? mul : __uint_as_float(0xff800000u);
-                                select[j / 2u * 4u + i * 2u + j % 2u] = is_key ? select_2 : __uint_as_float(0xff800000u);
+                                for (u32 j = 0u; j < 16u; ++j) {
+                                    const f32 mul = scores[j / 2u * 4u + i * 2u + j % 2u] * scale;
+                                    select[j / 2u * 4u + i * 2u + j % 2u] = mul;
+                                }
+                            }
+                        } else {
+#pragma unroll
+                            for (u32 i_2 = 0u; i_2 < 2u; ++i_2) {
+                                const u32 row = first_row + (warp * 16u + lane / 4u + i_2 * 8u);
+                                const bool is_row = row < s;
+#pragma unroll
+                                for (u32 j_2 = 0u; j_2 < 16u; ++j_2) {
+                                    const u32 key = first_key + (j_2 / 2u * 8u + lane % 4u * 2u + j_2 % 2u);
+                                    const bool is_key = key < t;
+                                    const bool inside = is_row && is_key;
+                                    const i64 position_4 = i64(row);
+                                    const i64 position_5 = i64(key);
+                                    const bool ge = position_4 >= position_5;
+                                    const f32 mul_2 = scores[j_2 / 2u * 4u + i_2 * 2u + j_2 % 2u] * scale;
+                                    const f32 select_2 = ge ? mul_2 : __uint_as_float(0xff800000u);
+                                    select[j_2 / 2u * 4u + i_2 * 2u + j_2 % 2u] = is_key ? select_2 : __uint_as_float(0xff800000u);
+                                }
                             }
                         }
 #pragma unroll
-                        for (u32 i_2 = 0u; i_2 < 2u; ++i_2) {
-                            const f32 before = greatest[i_2];
+                        for (u32 i_3 = 0u; i_3 < 2u; ++i_3) {
+                            const f32 before = greatest[i_3];
                             f32 most = before;
 #pragma unroll
-                            for (u32 j_2 = 0u; j_2 < 16u; ++j_2) {
-                                most = fuse::maximum<f32>(most, select[j_2 / 2u * 4u + i_2 * 2u + j_2 % 2u]);
+                            for (u32 j_3 = 0u; j_3 < 16u; ++j_3) {
+                                most = fuse::maximum<f32>(most, select[j_3 / 2u * 4u + i_3 * 2u + j_3 % 2u]);
                             }
                             const f32 own = most;
                             const f32 other = __shfl_xor_sync(0xffffffffu, own, 1, 4);
@@ -319,21 +350,21 @@ fuse_causal_f16(
                             const f32 of_all = fuse::maximum<f32>(own_2, other_2);
                             const f32 shift = of_all == __uint_as_float(0xff800000u) ? 0.0f : of_all == __uint_as_float(0x7f800000u) ? 3.4028235e38f : of_all;
                             const f32 factor = before == of_all || before == __uint_as_float(0xff800000u) || !(round == 0u) ? 1.0f : ::expf((before == __uint_as_float(0xff800000u) ? 0.0f : before == __uint_as_float(0x7f800000u) ? 3.4028235e38f : before) - shift);
-                            greatest[i_2] = of_all;
-                            row_sum[i_2] = row_sum[i_2] * factor;
-#pragma unroll
-                            for (u32 j_3 = 0u; j_3 < 16u; ++j_3) {
-                                products[j_3 / 2u * 4u + i_2 * 2u + j_3 % 2u] = products[j_3 / 2u * 4u + i_2 * 2u + j_3 % 2u] * factor;
-                            }
-                            const u32 row_2 = first_row + (warp * 16u + lane / 4u + i_2 * 8u);
-                            const bool is_row_2 = row_2 < s;
+                            greatest[i_3] = of_all;
+                            row_sum[i_3] = row_sum[i_3] * factor;
 #pragma unroll
                             for (u32 j_4 = 0u; j_4 < 16u; ++j_4) {
-                                const u32 key_2 = first_key + (j_4 / 2u * 8u + lane % 4u * 2u + j_4 % 2u);
+                                products[j_4 / 2u * 4u + i_3 * 2u + j_4 % 2u] = products[j_4 / 2u * 4u + i_3 * 2u + j_4 % 2u] * factor;
+                            }
+                            const u32 row_2 = first_row + (warp * 16u + lane / 4u + i_3 * 8u);
+                            const bool is_row_2 = row_2 < s;
+#pragma unroll
+                            for (u32 j_5 = 0u; j_5 < 16u; ++j_5) {
+                                const u32 key_2 = first_key + (j_5 / 2u * 8u + lane % 4u * 2u + j_5 % 2u);
                                 const bool is_key_2 = key_2 < t;
-                                const f32 exponential = ::expf(select[j_4 / 2u * 4u + i_2 * 2u + j_4 % 2u] - shift);
-                                row_sum[i_2] = row_sum[i_2] + exponential;
-                                select[j_4 / 2u * 4u + i_2 * 2u + j_4 % 2u] = exponential * scale_2[i_2];
+                                const f32 exponential = ::expf(select[j_5 / 2u * 4u + i_3 * 2u + j_5 % 2u] - shift);
+                                row_sum[i_3] = row_sum[i_3] + exponential;
+                                select[j_5 / 2u * 4u + i_3 * 2u + j_5 % 2u] = exponential * scale_2[i_3];
                             }
                         }
                         const u32 stage_4 = ((first_key / 64u) & 1u) * 4096u;
@@ -425,89 +456,115 @@ fuse_causal_f16(
 #pragma unroll 1
                 for (u32 line_4 = 0u; line_4 < 16u; ++line_4) {
 #pragma unroll
-                    for (u32 j_6 = 0u; j_6 < 16u; ++j_6) {
-                        const f32 more = excluded_tile[line_4 * 64u + (j_6 / 2u * 8u + lane % 4u * 2u + j_6 % 2u)];
+                    for (u32 j_7 = 0u; j_7 < 16u; ++j_7) {
+                        const f32 more = excluded_tile[line_4 * 64u + (j_7 / 2u * 8u + lane % 4u * 2u + j_7 % 2u)];
 #pragma unroll
-                        for (u32 i_3 = 0u; i_3 < 2u; ++i_3) {
-                            products[j_6 / 2u * 4u + i_3 * 2u + j_6 % 2u] = products[j_6 / 2u * 4u + i_3 * 2u + j_6 % 2u] + more;
+                        for (u32 i_4 = 0u; i_4 < 2u; ++i_4) {
+                            products[j_7 / 2u * 4u + i_4 * 2u + j_7 % 2u] = products[j_7 / 2u * 4u + i_4 * 2u + j_7 % 2u] + more;
                         }
                     }
                 }
                 __syncthreads();
 #pragma unroll
-                for (u32 i_4 = 0u; i_4 < 2u; ++i_4) {
-                    const f32 own_3 = row_sum[i_4];
+                for (u32 i_5 = 0u; i_5 < 2u; ++i_5) {
+                    const f32 own_3 = row_sum[i_5];
                     const f32 other_3 = __shfl_xor_sync(0xffffffffu, own_3, 1, 4);
                     const f32 own_4 = own_3 + other_3;
                     const f32 other_4 = __shfl_xor_sync(0xffffffffu, own_4, 2, 4);
                     const f32 of_all_2 = own_4 + other_4;
-                    row_sum[i_4] = of_all_2;
+                    row_sum[i_5] = of_all_2;
                 }
+                if (!is_split) {
 #pragma unroll
-                for (u32 i_5 = 0u; i_5 < 2u; ++i_5) {
-                    const u32 row_3 = first_row + (warp * 16u + lane / 4u + i_5 * 8u);
-                    const bool is_row_3 = row_3 < s;
-                    const bool eq = greatest[i_5] == __uint_as_float(0xff800000u);
-                    const f32 select_3 = eq ? 0.0f : greatest[i_5];
-                    const f32 sub = (greatest[i_5] == __uint_as_float(0xff800000u) ? 0.0f : greatest[i_5] == __uint_as_float(0x7f800000u) ? 3.4028235e38f : greatest[i_5]) - select_3;
-                    const f32 exp = ::expf(sub);
-                    const f32 mul_2 = exp * row_sum[i_5];
-                    const bool eq_2 = mul_2 == 0.0f;
-                    const f32 select_4 = eq_2 ? 1.0f : mul_2;
-                    const f32 div = exp / select_4;
-                    of_row[i_5] = div;
-                    const bool leads = is_row_3 && threadIdx.x % 4u == 0u && first_column == 0u;
-                }
-                bool lost = false;
-#pragma unroll
-                for (u32 i_6 = 0u; i_6 < 2u; ++i_6) {
-                    bool is_kept = ::fabsf(of_row[i_6]) < 4294967300.0f;
-#pragma unroll
-                    for (u32 j_7 = 0u; j_7 < 16u; ++j_7) {
-                        is_kept = is_kept && fuse::is_finite_f32(products[j_7 / 2u * 4u + i_6 * 2u + j_7 % 2u]);
+                    for (u32 i_6 = 0u; i_6 < 2u; ++i_6) {
+                        const u32 row_3 = first_row + (warp * 16u + lane / 4u + i_6 * 8u);
+                        const bool is_row_3 = row_3 < s;
+                        const bool eq = greatest[i_6] == __uint_as_float(0xff800000u);
+                        const f32 select_3 = eq ? 0.0f : greatest[i_6];
+                        const f32 sub = (greatest[i_6] == __uint_as_float(0xff800000u) ? 0.0f : greatest[i_6] == __uint_as_float(0x7f800000u) ? 3.4028235e38f : greatest[i_6]) - select_3;
+                        const f32 exp = ::expf(sub);
+                        const f32 mul_3 = exp * row_sum[i_6];
+                        const bool eq_2 = mul_3 == 0.0f;
+                        const f32 select_4 = eq_2 ? 1.0f : mul_3;
+                        const f32 div = exp / select_4;
+                        of_row[i_6] = div;
+                        const bool leads = is_row_3 && threadIdx.x % 4u == 0u && first_column == 0u;
                     }
-                    lost = lost || (first_row + (warp * 16u + lane / 4u + i_6 * 8u) < s && !is_kept);
-                }
-                __syncthreads();
-                if (lost) ::atomicOr(&again_2[0u], 1u);
-                __syncthreads();
-                const u32 found = again_2[0u];
-                again = found == 1u;
+                    bool lost = false;
 #pragma unroll
-                for (u32 i_7 = 0u; i_7 < 2u; ++i_7) {
-                    scale_2[i_7] = again ? of_row[i_7] : 1.0f;
+                    for (u32 i_7 = 0u; i_7 < 2u; ++i_7) {
+                        bool is_kept = ::fabsf(of_row[i_7]) < 4294967300.0f;
+#pragma unroll
+                        for (u32 j_8 = 0u; j_8 < 16u; ++j_8) {
+                            is_kept = is_kept && fuse::is_finite_f32(products[j_8 / 2u * 4u + i_7 * 2u + j_8 % 2u]);
+                        }
+                        lost = lost || (first_row + (warp * 16u + lane / 4u + i_7 * 8u) < s && !is_kept);
+                    }
+                    __syncthreads();
+                    if (lost) ::atomicOr(&again_2[0u], 1u);
+                    __syncthreads();
+                    const u32 found = again_2[0u];
+                    again = found == 1u;
+#pragma unroll
+                    for (u32 i_8 = 0u; i_8 < 2u; ++i_8) {
+                        scale_2[i_8] = again ? of_row[i_8] : 1.0f;
+                    }
                 }
             }
         }
     }
-    __syncthreads();
+    if (!is_split) {
+        __syncthreads();
 #pragma unroll
-    for (u32 i_8 = 0u; i_8 < 2u; ++i_8) {
-        const u32 row_4 = warp * 16u + lane / 4u + i_8 * 8u;
+        for (u32 i_9 = 0u; i_9 < 2u; ++i_9) {
+            const u32 row_4 = warp * 16u + lane / 4u + i_9 * 8u;
 #pragma unroll
-        for (u32 pair_2 = 0u; pair_2 < 8u; ++pair_2) {
-            *reinterpret_cast<float2*>(&products_tile[row_4 * 72u + (pair_2 * 2u / 2u * 8u + lane % 4u * 2u + pair_2 * 2u % 2u)]) = float2{products[pair_2 * 2u / 2u * 4u + i_8 * 2u + pair_2 * 2u % 2u], products[pair_2 * 2u / 2u * 4u + i_8 * 2u + pair_2 * 2u % 2u + 1u]};
+            for (u32 pair_2 = 0u; pair_2 < 8u; ++pair_2) {
+                *reinterpret_cast<float2*>(&products_tile[row_4 * 72u + (pair_2 * 2u / 2u * 8u + lane % 4u * 2u + pair_2 * 2u % 2u)]) = float2{products[pair_2 * 2u / 2u * 4u + i_9 * 2u + pair_2 * 2u % 2u], products[pair_2 * 2u / 2u * 4u + i_9 * 2u + pair_2 * 2u % 2u + 1u]};
+            }
+            if (threadIdx.x % 4u == 0u) {
+                of_rows[row_4] = of_row[i_9];
+            }
         }
-        if (threadIdx.x % 4u == 0u) {
-            of_rows[row_4] = of_row[i_8];
+        __syncthreads();
+#pragma unroll 4
+        for (u32 part_6 = 0u; part_6 < 32u; ++part_6) {
+            const u32 number_2 = threadIdx.x + part_6 * 128u;
+            const u32 line_5 = number_2 / 64u;
+            const u32 at = number_2 % 64u;
+            const f32 product = products_tile[line_5 * 72u + at];
+            const f32 of_row_2 = of_rows[line_5];
+            const u32 row_5 = first_row + line_5;
+            const bool is_row_4 = row_5 < s;
+            const u32 column = first_column + at;
+            const bool inside_2 = is_row_4 && column < e;
+            const f32 mul_4 = product * (again ? 1.0f : of_row_2);
+            const f32 as_f16 = fuse::round_f16(mul_4);
+            if (inside_2) {
+                out[batch * out_stride_h + row_5 * out_stride_s + column * out_stride_e] = fuse::f32_to_f16(as_f16);
+            }
         }
     }
-    __syncthreads();
-#pragma unroll 4
-    for (u32 part_6 = 0u; part_6 < 32u; ++part_6) {
-        const u32 number = threadIdx.x + part_6 * 128u;
-        const u32 line_5 = number / 64u;
-        const u32 at = number % 64u;
-        const f32 product = products_tile[line_5 * 72u + at];
-        const f32 of_row_2 = of_rows[line_5];
-        const u32 row_5 = first_row + line_5;
-        const bool is_row_4 = row_5 < s;
-        const u32 column = first_column + at;
-        const bool inside_2 = is_row_4 && column < e;
-        const f32 mul_3 = product * (again ? 1.0f : of_row_2);
-        const f32 as_f16 = fuse::round_f16(mul_3);
-        if (inside_2) {
-            out[batch * out_stride_h + row_5 * out_stride_s + column * out_stride_e] = fuse::f32_to_f16(as_f16);
+    if (is_split) {
+#pragma unroll
+        for (u32 i_10 = 0u; i_10 < 2u; ++i_10) {
+            const u32 row_6 = first_row + (warp * 16u + lane / 4u + i_10 * 8u);
+            const bool is_row_5 = row_6 < s;
+            const u32 line_6 = range * all_rows + batch * s + row_6;
+            const bool leads_2 = is_row_5 && threadIdx.x % 4u == 0u && first_column == 0u;
+            if (leads_2) {
+                scratch_2[line_6] = greatest[i_10];
+            }
+            if (leads_2) {
+                scratch_3[line_6] = row_sum[i_10];
+            }
+#pragma unroll
+            for (u32 j_9 = 0u; j_9 < 16u; ++j_9) {
+                const u32 column_2 = first_column + (j_9 / 2u * 8u + lane % 4u * 2u + j_9 % 2u);
+                if (is_row_5 && column_2 < e) {
+                    scratch[line_6 * e + column_2] = products[j_9 / 2u * 4u + i_10 * 2u + j_9 % 2u];
+                }
+            }
         }
     }
 }

@@ -85,6 +85,46 @@ pub(super) struct Advance<'a> {
     pub(super) set: InstructionSet,
 }
 
+/// By what is scaled that was taken less one greatest exponent, if it becomes another.
+#[inline(always)]
+fn rescale<const F: bool>(before: f32, now: f32) -> f32 {
+    // Before the first finite exponent there is nothing to scale.
+    let unchanged = before == now || before == f32::NEG_INFINITY;
+    if unchanged { 1.0 } else { exp::<F>(reference(before) - reference(now)) }
+}
+
+/// Rows of products, each to be scaled, of two ranges; the sum goes to the second.
+pub(super) struct Join<'a> {
+    pub(super) before: Rows,
+    pub(super) now: Rows,
+    pub(super) of_before: &'a [f32],
+    pub(super) of_now: &'a [f32],
+}
+
+#[inline(always)]
+unsafe fn join_greatest_body<const F: bool>(
+    before: &[f32],
+    now: &mut [f32],
+    of_before: &mut [f32],
+    of_now: &mut [f32],
+) {
+    for k in 0..now.len() {
+        let most = maximum(before[k], now[k]);
+        (of_before[k], of_now[k]) = (rescale::<F>(before[k], most), rescale::<F>(now[k], most));
+        now[k] = most;
+    }
+}
+
+#[inline(always)]
+unsafe fn join_rows_body<const F: bool>(join: Join<'_>) {
+    for k in 0..join.now.rows {
+        let (a, b) = (join.of_before[k], join.of_now[k]);
+        // SAFETY: by the contract of `join_rows`.
+        let (before, now) = unsafe { (join.before.row(k), join.now.row(k)) };
+        now.iter_mut().zip(&*before).for_each(|(x, before)| *x = before * a + *x * b);
+    }
+}
+
 /// The greatest exponent of a row and those before, the exponentials less that in place of the row, and their sum.
 #[inline(always)]
 fn advance_row<const F: bool>(row: &mut [f32], before: f32, set: InstructionSet) -> (f32, f32) {
@@ -115,9 +155,7 @@ unsafe fn advance_body<const F: bool>(a: &mut Advance<'_>) {
         let before = a.greatest[k];
         let (now, sum) = advance_row::<F>(row, before, a.set);
         (a.greatest[k], a.sums[k]) = (now, sum);
-        // Before the first finite exponent there is nothing to scale.
-        let unchanged = before == now || before == f32::NEG_INFINITY;
-        a.factors[k] = if unchanged { 1.0 } else { exp::<F>(reference(before) - reference(now)) };
+        a.factors[k] = rescale::<F>(before, now);
     }
 }
 
@@ -205,6 +243,14 @@ versions! {
 versions! {
     /// Takes the greatest values of a tile along.
     take_greatest(tile: Rows, greatest: &mut [f32]), greatest_body
+}
+versions! {
+    /// The greatest exponents of two ranges, in place of those of the second, and by what each range is scaled.
+    join_greatest(before: &[f32], now: &mut [f32], of_before: &mut [f32], of_now: &mut [f32]), join_greatest_body
+}
+versions! {
+    /// Adds the products of two ranges.
+    join_rows(join: Join<'_>), join_rows_body
 }
 versions! {
     /// The sum of each row.

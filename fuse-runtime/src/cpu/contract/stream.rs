@@ -15,11 +15,15 @@
 //! Where the multiplication is fast for a few rows, strips of rows go through all steps of a tile one after the other, so that
 //! what one step leaves for the next lies in the first cache.
 //!
-//! The sizes of blocks follow from the group and from the extents of what is not streamed alone, so that results depend
-//! neither on the threads nor on the number of rows.
+//! Many streamed positions are cut into ranges. Each has greatest values, sums and products of its own, which are put
+//! together in order; where there are fewer tasks than threads, the ranges of a task run side by side.
+//!
+//! The sizes of blocks and ranges follow from the group and from the extents of what is streamed and of the columns alone, so
+//! that results depend neither on the threads nor on the number of rows.
 
 mod layout;
 mod masks;
+mod ranges;
 mod tiles;
 
 use super::super::bindings::{Bindings, CpuFault};
@@ -41,6 +45,7 @@ use fuse_ir::schedule::{Operand as GroupOperand, ScheduledGroup};
 use layout::{Extents, TaskLayout};
 use masks::{Seen, UNKNOWN};
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Products of weights that are to be multiplied by more than this are not kept: what is lost below the least normal number
@@ -258,6 +263,9 @@ impl Run<'_> {
         let tasks = e.batch * down;
         let work = e.batch * e.rows * e.keys.max(1) * (e.depth + e.columns).max(16);
         let threads = if work / RATE < WORTH_WAKING { 1 } else { rayon::current_num_threads() };
+        if self.splits(tasks, threads) {
+            return self.run_ranges(tasks);
+        }
         if threads < 2 || tasks < 2 {
             return self.run_range(0..tasks);
         }
@@ -268,7 +276,16 @@ impl Run<'_> {
         });
     }
 
-    fn run_range(&self, tasks: std::ops::Range<usize>) {
+    fn run_range(&self, tasks: Range<usize>) {
+        self.with_thread(|thread| {
+            for task in tasks {
+                self.run_task(thread, self.place_of(task));
+            }
+        });
+    }
+
+    /// Gives what a thread works with.
+    fn with_thread(&self, work: impl FnOnce(&mut Thread<'_>)) {
         let mut scratch = MEMORY.with_borrow_mut(Vec::pop).unwrap_or_default();
         let mut thread = Thread {
             memory: scratch.reserve(self.layout.bytes),
@@ -281,23 +298,35 @@ impl Run<'_> {
             epilogue: worker(&self.epilogue),
             held: vec![Held::default(); self.layout.sources.len()],
         };
-        let e = &self.e;
-        let down = e.rows.div_ceil(e.tile_rows);
-        for task in tasks {
-            let row = task % down * e.tile_rows;
-            let rows = e.tile_rows.min(e.rows - row);
-            let (c, first) = (task / down, 0);
-            let place = Place { c, task: row, of_task: rows, first, rows, key: 0, of_block: 0, keys: 0 };
-            self.run_task(&mut thread, place);
-        }
+        work(&mut thread);
         let Thread { panels, scores, admitted, weights, values, of_rows, epilogue, .. } = thread;
         let others = [scores, admitted, weights, values, of_rows, epilogue];
         panels.into_iter().chain(others.into_iter().flatten()).for_each(Worker::finish);
         MEMORY.with_borrow_mut(|all| all.push(scratch));
     }
 
+    /// The rows of the task of that number.
+    fn place_of(&self, task: usize) -> Place {
+        let e = &self.e;
+        let down = e.rows.div_ceil(e.tile_rows);
+        let row = task % down * e.tile_rows;
+        let rows = e.tile_rows.min(e.rows - row);
+        Place { c: task / down, task: row, of_task: rows, first: 0, rows, key: 0, of_block: 0, keys: 0 }
+    }
+
     /// All products of a block of rows.
     fn run_task(&self, thread: &mut Thread<'_>, task: Place) {
+        self.run_keys(thread, task, 0);
+        for range in 1..self.e.ranges {
+            self.put_aside(thread);
+            self.run_keys(thread, task, range);
+            self.add_earlier(thread, task.rows);
+        }
+        self.finish_task(thread, task);
+    }
+
+    /// The greatest values, sums and products of a block of rows over a range of streamed positions.
+    fn run_keys(&self, thread: &mut Thread<'_>, task: Place, range: usize) {
         let layout = &self.layout;
         // SAFETY: the arrays are the task's own.
         unsafe {
@@ -305,19 +334,23 @@ impl Run<'_> {
             lowest.for_each(|at| thread.row_array(*at, task.rows).fill(f32::NEG_INFINITY));
             layout.sums.iter().for_each(|at| thread.row_array(*at, task.rows).fill(0.0));
         }
-        self.run_tiles(thread, task, false);
+        self.run_tiles(thread, task, self.e.keys_of(range), false);
+    }
+
+    /// What becomes of the greatest values, sums and products of all streamed positions.
+    fn finish_task(&self, thread: &mut Thread<'_>, task: Place) {
         self.finish_rows(thread, task);
         if self.has_lost_products(thread, task) {
-            self.run_tiles(thread, task, true);
+            self.run_tiles(thread, task, 0..self.e.keys, true);
             // SAFETY: the array is the task's own.
-            unsafe { thread.row_array(layout.of_products, task.rows).fill(1.0) };
+            unsafe { thread.row_array(self.layout.of_products, task.rows).fill(1.0) };
         }
         self.finish_products(thread, task);
     }
 
-    /// Goes through the streamed positions. `whole` says that the statistics of the rows are complete, and that the weights are
+    /// Goes through streamed positions, from the first of a tile on. `whole` says that the statistics of the rows are complete, and that the weights are
     /// to be multiplied by the factor of their row.
-    fn run_tiles(&self, thread: &mut Thread<'_>, task: Place, whole: bool) {
+    fn run_tiles(&self, thread: &mut Thread<'_>, task: Place, all: Range<usize>, whole: bool) {
         let (e, layout) = (&self.e, &self.layout);
         // No weight is 0 times a factor that is infinite or NaN.
         // SAFETY: the array is the task's own.
@@ -326,8 +359,8 @@ impl Run<'_> {
         // Sums start at 0: products that are −0 do not make them so.
         // SAFETY: the products are the task's own.
         unsafe { thread.row_array(layout.sum, task.rows * e.columns).fill(0.0) };
-        for key in (0..e.keys).step_by(e.tile_keys) {
-            let keys = e.tile_keys.min(e.keys - key);
+        for key in all.clone().step_by(e.tile_keys) {
+            let keys = e.tile_keys.min(all.end - key);
             let place = Place { key, of_block: keys, keys, ..task };
             let seen = self.find_seen(place);
             if seen == Seen::Nothing && may_pass && self.has_finite_values(thread, place) {

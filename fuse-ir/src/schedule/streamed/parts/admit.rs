@@ -17,6 +17,10 @@ pub struct Admitted {
     pub tiles: Vec<(ValueId, usize)>,
     /// The products in it, each with its value in the epilogue.
     pub products: Vec<(ValueId, ValueId)>,
+    /// By value of the epilogue, what it is then: of a selection the score.
+    pub chosen: Vec<ValueId>,
+    /// By value of the epilogue, whether it is read then.
+    pub needed: Vec<bool>,
 }
 
 /// The epilogue without selections between a constant and a score, as where all conditions choose the score. Only conditions
@@ -93,5 +97,5 @@ pub(super) fn admit(epilogue: &ScheduledGroup, tiles: &[ValueId]) -> Option<Admi
     let mut buffered: Vec<ValueId> = tiles.iter().map(|(v, _)| *v).collect();
     buffered.sort();
     group.passes[0].buffered = buffered;
-    Some(Admitted { when, group, tiles, products })
+    Some(Admitted { when, group, tiles, products, chosen, needed })
 }

@@ -1,6 +1,7 @@
 //! The sizes of blocks and where a thread keeps them.
 //!
-//! They follow from the group and from the extents of what is not streamed alone.
+//! They follow from the group, from the extents of what is not streamed, and from whether the streamed positions are cut into
+//! ranges.
 
 use super::super::super::bindings::Bindings;
 use super::super::{BLOCK, DEPTH, Sizes, strip};
@@ -9,6 +10,7 @@ use fuse_ir::dtype::DType;
 use fuse_ir::id::{AxisId, ValueId};
 use fuse_ir::schedule::contraction::PartProduct;
 use fuse_ir::schedule::streamed::Source;
+use std::ops::Range;
 
 /// Rows of a task: enough that packing keys and values for the multiplication costs little, and no more where tiles may be
 /// passed over or have to hold all of them.
@@ -21,11 +23,14 @@ const LEAST_ROWS: usize = 8;
 /// Streamed positions of a tile.
 const KEYS: usize = 256;
 const LEAST_KEYS: usize = 64;
+/// Streamed positions of a range, a multiple of every tile: enough that putting ranges together costs little.
+const RANGE: usize = 1024;
 /// Elements of the products of a task, about.
 const PRODUCTS: usize = 1 << 17;
 /// Bytes of the panels and tiles of a thread: with what the multiplication packs and blocks of loops need they stay below
 /// 2 MiB.
 const SCRATCH: usize = 5 << 18;
+
 /// The sizes of a launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extents {
@@ -40,6 +45,8 @@ pub(super) struct Extents {
     pub(super) in_strips: bool,
     pub(super) tile_keys: usize,
     pub(super) tile_depth: usize,
+    /// Ranges of streamed positions, at least one.
+    pub(super) ranges: usize,
 }
 
 impl Extents {
@@ -50,18 +57,22 @@ impl Extents {
         let (parts, scores) = (&exec.parts, &exec.group.links[0]);
         let depth = count(&scores.reduced);
         let in_strips = exec.multiplies_strips() && depth <= DEPTH;
+        let keys = count(&parts.streamed);
         let mut e = Extents {
             batch: count(&parts.batch),
             rows: count(&parts.rows),
-            keys: count(&parts.streamed),
+            keys,
             columns: count(&parts.columns),
             depth,
             tile_rows: if in_strips && exec.admitted.is_none() { ROWS_IN_STRIPS } else { ROWS },
             in_strips,
             tile_keys: KEYS,
             tile_depth: DEPTH,
+            ranges: keys.div_ceil(RANGE).max(1),
         };
-        while e.tile_rows > LEAST_ROWS && e.tile_rows * e.columns > PRODUCTS {
+        // The products of earlier ranges lie beside those of a range.
+        let most = if e.ranges > 1 { PRODUCTS / 2 } else { PRODUCTS };
+        while e.tile_rows > LEAST_ROWS && e.tile_rows * e.columns > most {
             e.tile_rows /= 2;
         }
         e.tile_depth = e.tile_depth.min(e.depth.max(1));
@@ -80,6 +91,11 @@ impl Extents {
         e.tile_rows = e.tile_rows.min(e.rows.max(1));
         e.tile_keys = e.tile_keys.min(e.keys.max(1));
         e
+    }
+
+    /// The streamed positions of a range.
+    pub(super) fn keys_of(&self, range: usize) -> Range<usize> {
+        range * RANGE..self.keys.min((range + 1) * RANGE)
     }
 
     /// Rows of a tile.
@@ -132,13 +148,17 @@ pub(super) struct TaskLayout {
     /// By kept value of the weights.
     pub(super) weights: Vec<(ValueId, usize)>,
     pub(super) exponentials: usize,
+    /// The products, the greatest values and the sums lie one after the other: the state of the rows.
     pub(super) sum: usize,
     pub(super) greatest: usize,
+    pub(super) maxima: Vec<usize>,
+    pub(super) sums: Vec<usize>,
+    /// Bytes of that state, and where that of earlier ranges is kept.
+    pub(super) state: usize,
+    pub(super) earlier: usize,
     pub(super) factors: usize,
     pub(super) of_tile: usize,
     pub(super) references: usize,
-    pub(super) maxima: Vec<usize>,
-    pub(super) sums: Vec<usize>,
     /// By value that rows give to the epilogue, over the rows.
     pub(super) of_rows: Vec<(ValueId, usize)>,
     /// The same spread over a block of the epilogue, and before them the factor of the products.
@@ -194,11 +214,13 @@ impl TaskLayout {
             None => 0,
         };
         layout.sum = take(rows * e.columns * 4);
-        let mut of_row = || take(rows * 4);
-        (layout.greatest, layout.factors) = (of_row(), of_row());
-        (layout.of_tile, layout.references) = (of_row(), of_row());
-        layout.maxima = parts.maxima.iter().map(|_| of_row()).collect();
-        layout.sums = parts.sums.iter().map(|_| of_row()).collect();
+        layout.greatest = take(rows * 4);
+        layout.maxima = parts.maxima.iter().map(|_| take(rows * 4)).collect();
+        layout.sums = parts.sums.iter().map(|_| take(rows * 4)).collect();
+        layout.factors = take(rows * 4);
+        layout.state = layout.factors - layout.sum;
+        layout.earlier = if e.ranges > 1 { take(layout.state) } else { layout.sum };
+        (layout.of_tile, layout.references) = (take(rows * 4), take(rows * 4));
         for &v in &exec.of_rows.group.passes[0].buffered {
             layout.of_rows.push((v, take(rows * 8)));
         }

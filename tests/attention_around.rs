@@ -1,0 +1,318 @@
+//! What is around attention: caches that grow, dequantised keys, projections before and after, heads that are merged and a
+//! residual. What is one launch with it, and why the rest is not.
+
+#[path = "support/devices.rs"]
+mod devices;
+#[path = "support/golden.rs"]
+mod golden;
+#[path = "support/numbers.rs"]
+mod numbers;
+
+use devices::{device, on_every_device};
+use fuse::{Element, Error, Tensor, fuse};
+use numbers::values;
+
+fuse! {
+    /// New keys and values follow those of a cache, without a copy of either.
+    #[kernel(launches = 1, assume(H = 8, L = 1024, S = 16, D = 64))]
+    pub fn after_cache<H, S, L, T, D>(
+        q: Tensor<f32, H, S, D>, old_k: Tensor<f32, H, L, D>, old_v: Tensor<f32, H, L, D>, k: Tensor<f32, H, S, D>,
+        v: Tensor<f32, H, S, D>, scale: f32,
+    ) -> Tensor<f32, H, S, D> {
+        let k = concat(T, (old_k, L), (k, S));
+        let v = concat(T, (old_v, L), (v, S));
+        let seen = index(S) + extent(L) >= index(T);
+        select(seen, q.dot(k, D) * scale, f32::NEG_INFINITY).softmax(T).dot(v, T)
+    }
+
+    /// New keys and values are written into a cache, and all that it then has up to each query is attended to.
+    #[kernel(assume(H = 8, L = 4096, S = 1, D = 64))]
+    pub fn append<H, S, L, D>(
+        old_k: &mut Tensor<f32, H, L, D>, old_v: &mut Tensor<f32, H, L, D>, q: Tensor<f32, H, S, D>,
+        k: Tensor<f32, H, S, D>, v: Tensor<f32, H, S, D>, pos: i64, scale: f32,
+    ) -> Tensor<f32, H, S, D> {
+        old_k.slice(L, pos, S) = k;
+        old_v.slice(L, pos, S) = v;
+        let seen = index(L) <= index(S) + pos;
+        select(seen, q.dot(old_k, D) * scale, f32::NEG_INFINITY).softmax(L).dot(old_v, L)
+    }
+
+    /// Keys and values of eight bits, each row with its scale.
+    #[kernel(launches = 1, assume(H = 8, S = 16, T = 1024, D = 64))]
+    pub fn of_eight_bits<H, S, T, D>(
+        q: Tensor<f32, H, S, D>, k: Tensor<i8, H, T, D>, v: Tensor<i8, H, T, D>, of_k: Tensor<f32, H, T>,
+        of_v: Tensor<f32, H, T>, scale: f32,
+    ) -> Tensor<f32, H, S, D> {
+        let (k, v) = (k as f32 * of_k, v as f32 * of_v);
+        (q.dot(k, D) * scale).softmax(T).dot(v, T)
+    }
+
+    /// Heads are merged, and what was attended from is added.
+    #[kernel(launches = 1, assume(B = 2, H = 8, S = 512, T = 512, D = 64))]
+    pub fn merged_with_residual<B, H, S, T, D, const F: usize = { H * D }>(
+        q: Tensor<f32, B, H, S, D>, k: Tensor<f32, B, H, T, D>, v: Tensor<f32, B, H, T, D>, r: Tensor<f32, B, S, F>,
+        scale: f32,
+    ) -> Tensor<f32, B, S, F> {
+        (q.dot(k, D) * scale).softmax(T).dot(v, T).merge((H, D), F) + r
+    }
+
+    /// Queries, keys and values of one product, attention, a product.
+    #[kernel(assume(S = 512, E = 512, H = 8, D = 64))]
+    pub fn projected<S, T, E, H, D, const F: usize = { 3 * H * D }, const THREE: usize = 3>(
+        x: Tensor<f32, S, E>, w: Tensor<f32, E, F>, w_out: Tensor<f32, E, H, D>, scale: f32,
+    ) -> Tensor<f32, S, E> {
+        let h = x.dot(w, E).split(F, (THREE, H, D));
+        let (q, k, v) = (h.at(THREE, 0), h.at(THREE, 1).rename(S, T), h.at(THREE, 2).rename(S, T));
+        (q.dot(k, D) * scale).softmax(T).dot(v, T).dot(w_out, (H, D))
+    }
+
+    /// Scores of f64 are not streamed.
+    #[kernel]
+    pub fn of_doubles<S, T, D>(q: Tensor<f64, S, D>, k: Tensor<f64, T, D>, v: Tensor<f64, T, D>) -> Tensor<f64, S, D> {
+        q.dot(k, D).softmax(T).dot(v, T)
+    }
+}
+
+golden::plans! {
+    "attention",
+    after_cache: 1,
+    append: 2,
+    of_eight_bits: 1,
+    merged_with_residual: 1,
+    projected: 3,
+}
+
+fn put<T: Element, const R: usize>(data: &[T], shape: [usize; R]) -> Result<Tensor<T, R>, Error> {
+    Tensor::from_vec(data.to_vec(), shape, &device())
+}
+
+/// Attention of one head in f64: `d` wide, with as many rows as `q` has, and keys where `seen` says.
+fn attend(
+    q: &[f64],
+    k: &[f64],
+    v: &[f64],
+    d: usize,
+    scale: f64,
+    seen: impl Fn(usize, usize) -> bool,
+) -> Vec<f64> {
+    let mut out = Vec::new();
+    for (i, q) in q.chunks(d).enumerate() {
+        let score = |(j, k): (usize, &[f64])| match seen(i, j) {
+            true => q.iter().zip(k).map(|(a, b)| a * b).sum::<f64>() * scale,
+            false => f64::NEG_INFINITY,
+        };
+        let scores: Vec<f64> = k.chunks(d).enumerate().map(score).collect();
+        let most = scores.iter().copied().fold(f64::MIN, f64::max);
+        let weights: Vec<f64> = scores.iter().map(|x| (x - most).exp()).collect();
+        let sum: f64 = weights.iter().sum();
+        for c in 0..d {
+            out.push(weights.iter().zip(v.chunks(d)).map(|(w, v)| w * v[c]).sum::<f64>() / sum);
+        }
+    }
+    out
+}
+
+fn wide(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|x| f64::from(*x)).collect()
+}
+
+#[track_caller]
+fn near(what: &str, got: &[f32], want: &[f64]) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (k, (got, want)) in got.iter().zip(want).enumerate() {
+        let off = (f64::from(*got) - want).abs();
+        assert!(off <= 1e-5 * (1.0 + want.abs()), "{what}: {got}, not {want} at {k}");
+    }
+}
+
+/// The parts of a tensor of heads.
+fn heads<T: Clone>(x: &[T], h: usize) -> Vec<Vec<T>> {
+    x.chunks((x.len() / h).max(1)).map(<[T]>::to_vec).collect()
+}
+
+#[test]
+fn new_keys_after_a_cache_are_right() -> Result<(), Error> {
+    let (h, s, d) = (2, 5, 8);
+    for l in [0, 1, 59, 270] {
+        let n = [s, l, l, s, s];
+        let data: Vec<Vec<f32>> = n.iter().zip(1..).map(|(n, seed)| values(h * n * d, seed)).collect();
+        let of = |k: usize| put(&data[k], [h, n[k], d]);
+        let got = after_cache(&of(0)?, &of(1)?, &of(2)?, &of(3)?, &of(4)?, 0.5)?.to_vec()?;
+        let parts: Vec<Vec<Vec<f32>>> = data.iter().map(|x| heads(x, h)).collect();
+        for x in 0..h {
+            let k = wide(&[parts[1].get(x).cloned().unwrap_or_default(), parts[3][x].clone()].concat());
+            let v = wide(&[parts[2].get(x).cloned().unwrap_or_default(), parts[4][x].clone()].concat());
+            let want = attend(&wide(&parts[0][x]), &k, &v, d, 0.5, |i, j| j <= i + l);
+            near(&format!("{l} keys before, head {x}"), &got[x * s * d..][..s * d], &want);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn appended_keys_are_seen_and_stay() -> Result<(), Error> {
+    let (h, s, l, d) = (2, 3, 300, 8);
+    for pos in [0, 7, 297] {
+        let [old_k, old_v] = [1, 2].map(|seed| values(h * l * d, seed));
+        let [q, k, v] = [3, 4, 5].map(|seed| values(h * s * d, seed));
+        let (mut cache_k, mut cache_v) = (put(&old_k, [h, l, d])?, put(&old_v, [h, l, d])?);
+        let (shape, at) = ([h, s, d], pos as i64);
+        let got = append(
+            &mut cache_k,
+            &mut cache_v,
+            &put(&q, shape)?,
+            &put(&k, shape)?,
+            &put(&v, shape)?,
+            at,
+            0.5,
+        )?;
+        let got = got.to_vec()?;
+        let replace = |old: &[f32], new: &[f32]| -> Vec<f32> {
+            let mut all = old.to_vec();
+            for x in 0..h {
+                all[(x * l + pos) * d..][..s * d].copy_from_slice(&new[x * s * d..][..s * d]);
+            }
+            all
+        };
+        let (k, v) = (replace(&old_k, &k), replace(&old_v, &v));
+        assert!(cache_k.to_vec()? == k && cache_v.to_vec()? == v, "what is cached at {pos}");
+        let (q, k, v) = (heads(&wide(&q), h), heads(&wide(&k), h), heads(&wide(&v), h));
+        for x in 0..h {
+            let want = attend(&q[x], &k[x], &v[x], d, 0.5, |i, j| j <= i + pos);
+            near(&format!("at {pos}, head {x}"), &got[x * s * d..][..s * d], &want);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn dequantised_keys_are_right() -> Result<(), Error> {
+    let (h, s, t, d) = (2, 5, 270, 8);
+    let q = values(h * s * d, 1);
+    let narrow = |seed| -> Vec<i8> { values(h * t * d, seed).iter().map(|x| (x * 60.0) as i8).collect() };
+    let (k, v) = (narrow(2), narrow(3));
+    let [of_k, of_v] = [4, 5].map(|seed| values(h * t, seed));
+    let got = of_eight_bits(
+        &put(&q, [h, s, d])?,
+        &put(&k, [h, t, d])?,
+        &put(&v, [h, t, d])?,
+        &put(&of_k, [h, t])?,
+        &put(&of_v, [h, t])?,
+        0.0625,
+    )?
+    .to_vec()?;
+    let whole = |x: &[i8], of: &[f32]| -> Vec<f64> {
+        x.iter().enumerate().map(|(at, x)| f64::from(f32::from(*x) * of[at / d])).collect()
+    };
+    let (q, k, v) = (heads(&wide(&q), h), heads(&whole(&k, &of_k), h), heads(&whole(&v, &of_v), h));
+    for x in 0..h {
+        let want = attend(&q[x], &k[x], &v[x], d, 0.0625, |_, _| true);
+        // Scores are up to a hundred, values too.
+        for (got, want) in got[x * s * d..][..s * d].iter().zip(&want) {
+            assert!((f64::from(*got) - want).abs() < 2e-3, "head {x}: {got}, not {want}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn merged_heads_and_a_residual_are_right() -> Result<(), Error> {
+    let (b, h, s, t, d) = (2, 3, 37, 130, 8);
+    let (q, k, v) = (values(b * h * s * d, 1), values(b * h * t * d, 2), values(b * h * t * d, 3));
+    let r = values(b * s * h * d, 4);
+    let got = merged_with_residual(
+        &put(&q, [b, h, s, d])?,
+        &put(&k, [b, h, t, d])?,
+        &put(&v, [b, h, t, d])?,
+        &put(&r, [b, s, h * d])?,
+        0.5,
+    )?
+    .to_vec()?;
+    let (q, k, v) = (heads(&wide(&q), b * h), heads(&wide(&k), b * h), heads(&wide(&v), b * h));
+    for x in 0..b * h {
+        let want = attend(&q[x], &k[x], &v[x], d, 0.5, |_, _| true);
+        for i in 0..s {
+            let at = ((x / h * s + i) * h + x % h) * d;
+            let want: Vec<f64> = (0..d).map(|c| want[i * d + c] + f64::from(r[at + c])).collect();
+            near(&format!("element {}, head {}, row {i}", x / h, x % h), &got[at..][..d], &want);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn projections_before_and_after_are_right() -> Result<(), Error> {
+    let (s, e, h, d) = (37, 20, 2, 8);
+    let (x, w, w_out) = (values(s * e, 1), values(e * 3 * h * d, 2), values(e * h * d, 3));
+    let got =
+        projected(&put(&x, [s, e])?, &put(&w, [e, 3 * h * d])?, &put(&w_out, [e, h, d])?, 0.125)?.to_vec()?;
+    let (x, w, w_out) = (wide(&x), wide(&w), wide(&w_out));
+    let f = 3 * h * d;
+    let made: Vec<f64> =
+        (0..s * f).map(|at| (0..e).map(|c| x[at / f * e + c] * w[c * f + at % f]).sum()).collect();
+    let part = |which: usize, head: usize| -> Vec<f64> {
+        (0..s * d).map(|at| made[at / d * f + (which * h + head) * d + at % d]).collect()
+    };
+    let attended: Vec<Vec<f64>> =
+        (0..h).map(|x| attend(&part(0, x), &part(1, x), &part(2, x), d, 0.125, |_, _| true)).collect();
+    let want: Vec<f64> = (0..s * e)
+        .map(|at| {
+            let term = |k: usize| attended[k / d][at / e * d + k % d] * w_out[at % e * h * d + k];
+            (0..h * d).map(term).sum()
+        })
+        .collect();
+    for (got, want) in got.iter().zip(&want) {
+        assert!((f64::from(*got) - want).abs() < 2e-4 * (1.0 + want.abs()), "{got}, not {want}");
+    }
+    Ok(())
+}
+
+/// Bytes and seconds, fused and apart, of the refusals of a plan whose reasons have both names.
+fn refusals(plan: &fuse::Plan, from: &str, into: &str) -> Vec<[f64; 4]> {
+    let named = |reason: &str| reason.contains(from) && reason.contains(into);
+    let found = plan.decisions.iter().filter(|d| d.refusal.is_some() && named(&d.reason));
+    found.map(|d| [d.bytes.0 as f64, d.bytes.1 as f64, d.seconds.0, d.seconds.1]).collect()
+}
+
+/// The projections stay apart, and the plan says what that costs.
+#[test]
+fn projections_stay_apart_with_bytes_and_time() {
+    let plan = projected::plan();
+    for (from, into) in [("`x.dot(w, E)`", "[T]"), (".dot(v, T)`", "reduces [H, D]")] {
+        let found = refusals(plan, from, into);
+        assert!(!found.is_empty(), "nothing about {from} and {into} in\n{plan}");
+        assert!(found.iter().flatten().all(|cost| *cost > 0.0), "{found:?}");
+    }
+}
+
+/// What is appended is attended to where it comes from, and written afterwards; the plan says why, and what that costs.
+#[test]
+fn an_append_in_place_is_a_launch_of_its_own_with_bytes_and_time() {
+    let plan = append::plan();
+    let found = refusals(plan, "", "");
+    assert!(!found.is_empty(), "nothing is refused in\n{plan}");
+    assert!(found.iter().flatten().all(|cost| *cost > 0.0), "{found:?}");
+}
+
+/// Scores of f64 are right, in several launches, and the plan says why.
+#[test]
+fn doubles_are_right_and_say_why_they_are_not_streamed() -> Result<(), Error> {
+    let (s, t, d) = (7, 300, 4);
+    let [q, k, v] = [(s, 1), (t, 2), (t, 3)].map(|(n, seed)| wide(&values(n * d, seed)));
+    let got = of_doubles(&put(&q, [s, d])?, &put(&k, [t, d])?, &put(&v, [t, d])?)?.to_vec()?;
+    for (got, want) in got.iter().zip(attend(&q, &k, &v, d, 1.0, |_, _| true)) {
+        assert!((got - want).abs() < 1e-13 * (1.0 + want.abs()), "{got}, not {want}");
+    }
+    let text = of_doubles::plan().to_string();
+    assert!(text.contains("is not one contraction of f32"), "{text}");
+    Ok(())
+}
+
+on_every_device! {
+    new_keys_after_a_cache_are_right,
+    appended_keys_are_seen_and_stay,
+    dequantised_keys_are_right,
+    merged_heads_and_a_residual_are_right,
+    projections_before_and_after_are_right,
+    doubles_are_right_and_say_why_they_are_not_streamed,
+}
