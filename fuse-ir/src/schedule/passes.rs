@@ -233,6 +233,13 @@ fn assign_passes(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &mut Sc
     }
     if passes > 1 && sizes.product(&group.reduced) <= target.row_buffer {
         row.choose_buffers(&needed);
+        // Together they have to fit as well.
+        let kept = (0..row.buffered.len()).filter(|k| row.buffered[*k]);
+        let bytes: u64 = kept.map(|k| group.values[k].dtype.size() as u64).sum();
+        let row_bytes = sizes.product(&group.reduced).saturating_mul(bytes);
+        if target.shared_memory > 0 && row_bytes > target.shared_memory {
+            row.buffered.fill(false);
+        }
         needed = row.demand(passes, &store_pass);
     }
     let buffered = row.buffered;
