@@ -9,7 +9,7 @@
 
 use super::body::{Emitter, Scope, both};
 use super::combine::{Reduction, collect_reductions};
-use super::sweep::{Kept, Sweep, SweepPlan, plan_sweeps};
+use super::sweep::{Kept, Sweep, SweepPlan, find_predecessor, is_read_in_order, list_kept, plan_sweeps};
 use super::team::{Accumulators, Reach, Team};
 use super::vector::{Motion, motion_of_operand, run_length};
 use super::{Structure, THREADS, fits_shared};
@@ -253,15 +253,16 @@ impl Emitter<'_> {
         position: &Expr,
         inner_expr: &Expr,
     ) -> Vec<Kept> {
-        let mut list = Vec::new();
-        let ids: Vec<(ValueId, bool)> = plans
-            .iter()
-            .flat_map(|p| p.keep.iter().map(|v| (*v, false)).chain(p.scans.iter().map(|v| (*v, true))))
-            .collect();
-        for (value, scan) in ids {
+        let mut list: Vec<Kept> = Vec::new();
+        for (p, value, scan) in list_kept(plans) {
             let dtype = if scan { group.value(value).dtype.compute() } else { group.value(value).dtype };
             let name = format!("{}_row", self.name_value(group, value));
             if keep {
+                if let Some(before) = find_predecessor(group, plans, (p, value, scan)) {
+                    let before = list.iter().find(|k| k.value == before).cloned();
+                    list.extend(before.map(|kept| Kept { value, ..kept }));
+                    continue;
+                }
                 let view = self.share(&name, dtype, inner.clone() * u64::from(layout.rows));
                 let columns = layout.team.reach == Reach::Shared;
                 let row = self.widen(layout.row.clone());
@@ -269,12 +270,7 @@ impl Emitter<'_> {
                     true => (row, u64::from(layout.rows)),
                     false => (self.builder.bind("row_at", row * inner_expr), 1),
                 };
-                // What is also read position by position lies in order.
-                let in_order = scan
-                    || group
-                        .passes
-                        .iter()
-                        .any(|p| collect_reductions(group, &p.reductions).iter().any(Reduction::is_ordered));
+                let in_order = scan || is_read_in_order(group);
                 let bytes = layout.team.registers() * dtype.size() as u32;
                 let pieces =
                     (layout.team.runs && bytes > 16 && !in_order).then(|| (bytes / 16, inner_expr.clone()));

@@ -2,6 +2,7 @@
 
 use crate::graph::Op;
 use crate::id::NodeId;
+use crate::lower::count_kept_bytes;
 use crate::plan::display::Bytes;
 use crate::plan::partition::{Partition, Problem};
 use crate::schedule::passes::can_split;
@@ -56,10 +57,10 @@ fn explain_kept(problem: &Problem<'_>, partition: &Partition, slot: usize, node:
         let mut kept = g.passes.iter().flat_map(|p| &p.buffered);
         kept.any(|v| g.value(*v).node == Some(node))
     };
-    let bytes = row_bytes(problem, rows, node);
+    let what = if rows.kind == ScheduleKind::Column { "32 columns take" } else { "a row takes" };
     if is_kept(rows) {
-        let (row, all) = (Bytes(bytes), Bytes(target.shared_memory));
-        return Some(format!("kept in shared memory between sweeps: a row takes {row} of {all}"));
+        let (row, all) = (row_bytes(problem, rows), Bytes(target.shared_memory));
+        return Some(format!("kept in shared memory between sweeps: {what} {row} of {all}"));
     }
     let sweeps = rows.passes.iter().filter(|p| p.values.iter().any(|v| rows.value(*v).node == Some(node)));
     if sweeps.count() < 2
@@ -71,14 +72,13 @@ fn explain_kept(problem: &Problem<'_>, partition: &Partition, slot: usize, node:
     let with_room = Problem { target: &roomy, ..*problem };
     let found = with_room.lower(&group.roots, &partition.memory, &[]).ok()?;
     is_kept(&found.group).then(|| {
-        let (row, all) = (Bytes(bytes), Bytes(target.shared_memory));
-        format!("computed again in each sweep: a row takes {row} of shared memory, a block has {all}")
+        let (row, all) = (row_bytes(problem, &found.group), Bytes(target.shared_memory));
+        format!("computed again in each sweep: {what} {row} of shared memory, a block has {all}")
     })
 }
 
-/// Bytes of a row of a value.
-fn row_bytes(problem: &Problem<'_>, group: &ScheduledGroup, node: NodeId) -> u64 {
-    let value = group.values.iter().find(|v| v.node == Some(node));
-    let size = value.map_or(0, |v| v.dtype.size() as u64);
-    problem.sizes.product(&group.reduced).saturating_mul(size)
+/// Bytes of what is kept of the rows of a block: one, or as many columns as a warp has lanes.
+fn row_bytes(problem: &Problem<'_>, group: &ScheduledGroup) -> Bytes {
+    let rows = if group.kind == ScheduleKind::Column { 32 } else { 1 };
+    Bytes(problem.sizes.product(&group.reduced).saturating_mul(rows * count_kept_bytes(group)))
 }

@@ -149,7 +149,7 @@ fn persistent_kernels() -> [(Program, u64); 3] {
         b.result(y, &[m, n]);
         program(b.build())
     };
-    [(softmax(DType::F32, true), 8), (norm("layer_norm", true), 4), (norm("rms_norm", false), 4)]
+    [(softmax(DType::F32, true), 4), (norm("layer_norm", true), 4), (norm("rms_norm", false), 4)]
 }
 
 /// A row is read once as long as what sweeps need again fits the shared memory of a block, whatever its length; beyond that
