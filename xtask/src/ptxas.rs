@@ -265,29 +265,6 @@ mod tests {
         }
     }
 
-    /// Kernels of tests and benches, others for each architecture, compile without spills, in the registers that there are, and
-    /// take about as many as predicted. All of them are `cargo xtask ptxas`.
-    #[test]
-    fn a_sample_of_all_kernels_is_as_predicted() {
-        const STEP: usize = 24;
-        let Some(toolchain) = toolchain() else { return };
-        let mut reports = Vec::new();
-        for (k, architecture) in ARCHITECTURES.into_iter().enumerate() {
-            let kernels = suite::planned_kernels(architecture).unwrap_or_else(|error| panic!("{error}"));
-            for kernel in kernels.iter().skip(k * STEP / ARCHITECTURES.len()).step_by(STEP) {
-                let report = compile(&toolchain, kernel, architecture)
-                    .unwrap_or_else(|log| panic!("`{}` on {architecture}: {log}", kernel.name));
-                // How long it takes depends on what else the machine does.
-                let report = Report { time: Duration::ZERO, ..report };
-                assert_eq!(objection(kernel, &report), None, "`{}` on {architecture}", kernel.name);
-                reports.push(report);
-            }
-        }
-        assert!(reports.len() >= 40, "{} kernels", reports.len());
-        let median = median_error(&reports);
-        assert!(median <= MEDIAN_ERROR, "predicted registers are {:.1} % off", 100.0 * median);
-    }
-
     #[test]
     fn the_error_of_predictions_is_their_median() {
         let report = |predicted| Report { registers: 20, predicted, ..Report::default() };

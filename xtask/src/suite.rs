@@ -19,26 +19,6 @@ const FILES: [&str; 5] = [
     "benches/harness/kernels.rs",
 ];
 
-/// Every kernel of the blocks with the plan that a binary carries.
-///
-/// # Errors
-/// A file or kernel that is not what it should be.
-fn programs() -> Result<Vec<Program>, String> {
-    let mut programs = Vec::new();
-    for file in FILES {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
-        let text = std::fs::read_to_string(&path).map_err(|e| format!("`{}`: {e}", path.display()))?;
-        let tokens: TokenStream = text.parse().map_err(|e| format!("`{file}`: {e}"))?;
-        let mut diagnostics = Diagnostics::new();
-        let planned = blocks(tokens).into_iter().flat_map(|block| plan_block(block, &mut diagnostics));
-        programs.extend(planned.map(|planned| planned.program));
-        if let Some(problem) = diagnostics.iter().next() {
-            return Err(format!("`{file}`: {problem:?}"));
-        }
-    }
-    Ok(programs)
-}
-
 /// Every variant of every launch of every kernel, with 32-bit indices and with 64-bit ones; names say which.
 ///
 /// # Errors
@@ -46,14 +26,24 @@ fn programs() -> Result<Vec<Program>, String> {
 pub(crate) fn planned_kernels(architecture: &str) -> Result<Vec<Kernel>, String> {
     let target = Target::gpu(architecture).ok_or_else(|| format!("`{architecture}` is no target"))?;
     let mut kernels = Vec::new();
-    for Program { kernel, .. } in programs()? {
-        let name = kernel.name.clone();
-        // A contract may hold on the CPU alone; it is that plan's to keep.
-        let plan = plan_kernel(&kernel, &target, &PlanOptions::default());
-        let plan = plan.map_err(|e| format!("`{name}` is not planned: {e:?}"))?;
-        let program = Program { kernel, plan };
-        for wide in [false, true] {
-            kernels.extend(lower(&program, &target, wide).map_err(|e| format!("`{name}`: {e}"))?);
+    for file in FILES {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+        let text = std::fs::read_to_string(&path).map_err(|e| format!("`{}`: {e}", path.display()))?;
+        let tokens: TokenStream = text.parse().map_err(|e| format!("`{file}`: {e}"))?;
+        let mut diagnostics = Diagnostics::new();
+        for planned in blocks(tokens).into_iter().flat_map(|block| plan_block(block, &mut diagnostics)) {
+            let kernel = planned.program.kernel;
+            let name = kernel.name.clone();
+            // A contract may hold on the CPU alone; it is that plan's to keep.
+            let plan = plan_kernel(&kernel, &target, &PlanOptions::default());
+            let plan = plan.map_err(|e| format!("`{name}` is not planned: {e:?}"))?;
+            let program = Program { kernel, plan };
+            for wide in [false, true] {
+                kernels.extend(lower(&program, &target, wide).map_err(|e| format!("`{name}`: {e}"))?);
+            }
+        }
+        if let Some(problem) = diagnostics.iter().next() {
+            return Err(format!("`{file}`: {problem:?}"));
         }
     }
     Ok(kernels)
@@ -93,45 +83,4 @@ fn blocks(tokens: TokenStream) -> Vec<TokenStream> {
         }
     }
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use fuse_ir::schedule::ScheduleKind;
-
-    /// Of a kernel whose launches on a GPU are not as many as on the CPU: both numbers, and why.
-    fn exception(program: &Program) -> Option<String> {
-        let target = Target::gpu("sm_80")?;
-        let options = LowerOptions::for_target(&target, false);
-        let launches = 0..program.plan.launches.len();
-        let lowered = launches.map(|launch| match lower_launch(program, launch, &options) {
-            Ok(lowered) => lowered.steps.len(),
-            Err(error) => panic!("`{}`: {error}", program.kernel.name),
-        });
-        let (on_cpu, on_gpu) = (program.plan.launch_count() as usize, lowered.sum::<usize>());
-        let parts = program.plan.launches.iter().flat_map(|l| &l.parts);
-        let mut streamed = parts.filter(|g| g.kind == ScheduleKind::Streamed);
-        let why = match streamed.any(|g| !fuse_ir::lower::is_streamed(program, g)) {
-            true => "no kernel streams it, so that its contractions follow one another",
-            false => "unexplained",
-        };
-        (on_cpu != on_gpu)
-            .then(|| format!("{}: {on_cpu} on the CPU, {on_gpu} on a GPU: {why}\n", program.kernel.name))
-    }
-
-    #[test]
-    fn launches_are_as_many_on_a_gpu_as_on_the_cpu() {
-        let programs = programs().unwrap_or_else(|error| panic!("{error}"));
-        assert!(programs.len() > 50, "{} kernels", programs.len());
-        let found: String = programs.iter().filter_map(exception).collect();
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/launches.txt");
-        if std::env::var_os("FUSE_BLESS").is_some() {
-            std::fs::create_dir_all(path.with_file_name("")).expect("a folder for golden files");
-            std::fs::write(&path, &found).expect("the golden file is written");
-        }
-        let kept = std::fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(found, kept, "launches differ; `FUSE_BLESS=1` rewrites the list");
-        assert!(!found.contains("unexplained"), "{found}");
-    }
 }
