@@ -67,6 +67,7 @@ use std::fmt;
 
 pub use narrow::fits_narrow;
 pub use streamed::is_streamed;
+pub(crate) use sweep::count_kept_bytes;
 
 /// Threads of a block.
 pub(crate) const THREADS: u32 = 256;

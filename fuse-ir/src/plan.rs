@@ -22,6 +22,8 @@ mod trial;
 
 mod decide;
 
+mod rows;
+
 mod streams;
 
 mod kernel;

@@ -69,7 +69,9 @@ pub fn fact_macro(kernel: &Kernel, fact: FactId) -> String {
 /// them.
 pub fn compile_options(kernel: &Kernel, facts: &[bool]) -> Vec<String> {
     let contract = if kernel.fast { "--fmad=true" } else { "--fmad=false" };
-    let fixed = ["--std=c++17", contract, "--ftz=false", "--prec-div=true", "--prec-sqrt=true"];
+    // Stores of 16 bytes are those of one number.
+    let fixed =
+        ["--std=c++17", contract, "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--device-int128"];
     let defines = kernel.facts.iter().zip(facts);
     let defines =
         defines.map(|(fact, holds)| format!("-D{}={}", names::fact_macro(&fact.name), u8::from(*holds)));

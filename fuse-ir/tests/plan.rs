@@ -10,5 +10,6 @@ mod plan {
     mod remedies;
     mod search;
     mod streams;
+    mod targets;
     mod work;
 }

@@ -9,7 +9,7 @@
 
 use super::body::{Emitter, Scope, both};
 use super::combine::{Reduction, collect_reductions};
-use super::sweep::{Kept, Sweep, SweepPlan, plan_sweeps};
+use super::sweep::{Kept, Sweep, SweepPlan, find_predecessor, is_read_in_order, list_kept, plan_sweeps};
 use super::team::{Accumulators, Reach, Team};
 use super::vector::{Motion, motion_of_operand, run_length};
 use super::{Scratch, Structure, THREADS, fits_shared};
@@ -77,7 +77,7 @@ struct Exchange {
     parts: Vec<ViewId>,
     /// The binary counter.
     heights: Vec<ViewId>,
-    /// The finished partial result.
+    /// The finished partial result, if threads need it that did not make it.
     result: Vec<ViewId>,
 }
 
@@ -152,8 +152,15 @@ impl Emitter<'_> {
             if k > 0 && overwrites {
                 self.barrier(&layout);
             }
-            let context =
-                RowPass { layout: &layout, kept: &kept, len: &len, whole: &inner_expr, place: &place };
+            let is_last = k + 1 == group.passes.len();
+            let context = RowPass {
+                layout: &layout,
+                kept: &kept,
+                len: &len,
+                whole: &inner_expr,
+                place: &place,
+                is_last,
+            };
             let results = self.emit_pass(group, pass, plan, &context, &scope);
             for (id, value) in results {
                 scope.values[id.index()] = Some(value);
@@ -161,7 +168,7 @@ impl Emitter<'_> {
             for id in &plan.scans {
                 self.scan(&kept, *id, &layout, &len);
             }
-            self.finish_pass(group, pass, &layout, overwrites, &mut scope);
+            self.finish_pass(group, pass, (&layout, is_last), overwrites, &mut scope);
         }
         if keep {
             let requirement = fits_shared(self.shared.clone(), self.options);
@@ -246,15 +253,16 @@ impl Emitter<'_> {
         position: &Expr,
         inner_expr: &Expr,
     ) -> Vec<Kept> {
-        let mut list = Vec::new();
-        let ids: Vec<(ValueId, bool)> = plans
-            .iter()
-            .flat_map(|p| p.keep.iter().map(|v| (*v, false)).chain(p.scans.iter().map(|v| (*v, true))))
-            .collect();
-        for (value, scan) in ids {
+        let mut list: Vec<Kept> = Vec::new();
+        for (p, value, scan) in list_kept(plans) {
             let dtype = if scan { group.value(value).dtype.compute() } else { group.value(value).dtype };
             let name = format!("{}_row", self.name_value(group, value));
             if keep {
+                if let Some(before) = find_predecessor(group, plans, (p, value, scan)) {
+                    let before = list.iter().find(|k| k.value == before).cloned();
+                    list.extend(before.map(|kept| Kept { value, ..kept }));
+                    continue;
+                }
                 let view = self.share(&name, dtype, inner.clone() * u64::from(layout.rows));
                 let columns = layout.team.reach == Reach::Shared;
                 let row = self.widen(layout.row.clone());
@@ -262,12 +270,7 @@ impl Emitter<'_> {
                     true => (row, u64::from(layout.rows)),
                     false => (self.builder.bind("row_at", row * inner_expr), 1),
                 };
-                // What is also read position by position lies in order.
-                let in_order = scan
-                    || group
-                        .passes
-                        .iter()
-                        .any(|p| collect_reductions(group, &p.reductions).iter().any(Reduction::is_ordered));
+                let in_order = scan || is_read_in_order(group);
                 let bytes = layout.team.registers() * dtype.size() as u32;
                 let pieces =
                     (layout.team.runs && bytes > 16 && !in_order).then(|| (bytes / 16, inner_expr.clone()));
@@ -322,7 +325,7 @@ impl Emitter<'_> {
         let chunks = self.builder.bind("chunks", (row.whole + self.number(CHUNK as u64 - 1)) / &chunk);
         let teams = row.layout.teams;
         let exchanges: Vec<Exchange> =
-            reductions.iter().map(|r| self.share_exchange(r, row.layout)).collect();
+            reductions.iter().map(|r| self.share_exchange(r, row.layout, row.is_last)).collect();
         let rounds = self
             .builder
             .bind("rounds", (&chunks + self.number(u64::from(teams) - 1)) / self.number(teams.into()));
@@ -351,16 +354,21 @@ impl Emitter<'_> {
         let end = rounds.clone();
         self.builder.push(Stmt::For { local, start: zero, end, step: one, unroll: Unroll::None, body });
         let mut values = Vec::new();
-        for (reduction, exchange) in reductions.iter().zip(&exchanges) {
-            self.total_rounds(reduction, exchange, row, &rounds, scope);
-        }
-        if !reductions.is_empty() {
+        let totals: Vec<Vec<LocalId>> = reductions
+            .iter()
+            .zip(&exchanges)
+            .map(|(reduction, exchange)| self.total_rounds(reduction, exchange, row, &rounds, scope))
+            .collect();
+        if !reductions.is_empty() && !row.is_last {
             self.builder.block_barrier();
         }
-        for (reduction, exchange) in reductions.iter().zip(&exchanges) {
+        for ((reduction, exchange), total) in reductions.iter().zip(&exchanges).zip(&totals) {
             let column = row.layout.column();
-            let all: Vec<Expr> =
-                exchange.result.iter().map(|v| self.builder.load("reduced", *v, &column, None)).collect();
+            let all: Vec<Expr> = if row.is_last {
+                total.iter().map(|r| Expr::Local(*r)).collect()
+            } else {
+                exchange.result.iter().map(|v| self.builder.load("reduced", *v, &column, None)).collect()
+            };
             for (id, output) in &reduction.values {
                 values.push((*id, reduction.finish(&all, *output)));
             }
@@ -434,7 +442,7 @@ impl Emitter<'_> {
         self.fold_team(reduction, &row.layout.team, accumulators, exchange, scope)
     }
 
-    fn share_exchange(&mut self, reduction: &Reduction<'_>, layout: &Layout) -> Exchange {
+    fn share_exchange(&mut self, reduction: &Reduction<'_>, layout: &Layout, is_last: bool) -> Exchange {
         let columns = layout.team.reach == Reach::Shared;
         let parts = if columns { u64::from(THREADS) } else { layout.teams.into() };
         let width = if columns { 32 } else { 1 };
@@ -445,7 +453,7 @@ impl Emitter<'_> {
         Exchange {
             parts: share(self, "parts", parts),
             heights: share(self, "heights", heights * width),
-            result: share(self, "result", width),
+            result: if is_last { Vec::new() } else { share(self, "result", width) },
         }
     }
 
@@ -558,7 +566,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Folds the counter: the least height holds the latest chunks, so each further one stands to its left.
+    /// Folds the counter: the least height holds the latest chunks, so each further one stands to its left. Gives the total,
+    /// right in the thread that kept the counter.
     fn total_rounds(
         &mut self,
         reduction: &Reduction<'_>,
@@ -566,13 +575,13 @@ impl Emitter<'_> {
         row: &RowPass<'_>,
         rounds: &Expr,
         scope: &Scope,
-    ) {
+    ) -> Vec<LocalId> {
         let layout = row.layout;
         let (column, width) = (layout.column(), layout.width());
         let condition = self.leader(layout);
-        self.builder.open();
         let total: Vec<LocalId> =
             reduction.identity.iter().map(|v| self.builder.register("sum", *v)).collect();
+        self.builder.open();
         let seen = self.builder.register("seen", false);
         let height = self.builder.local("height", DType::U32, LocalKind::Loop);
         self.builder.open();
@@ -615,6 +624,7 @@ impl Emitter<'_> {
         }
         let then = self.builder.close();
         self.builder.push(Stmt::If { condition, then, otherwise: Vec::new() });
+        total
     }
 
     /// The running sum of a row, in place of its source: from first to last by one thread.
@@ -651,15 +661,21 @@ impl Emitter<'_> {
         self.barrier(layout);
     }
 
-    /// What follows a sweep: outer values in every thread, outer stores in one.
+    /// What follows a sweep: outer values in every thread, outer stores in one. After the last sweep the values too are that
+    /// one's, which made the totals.
     fn finish_pass(
         &mut self,
         group: &ScheduledGroup,
         pass: &Pass,
-        layout: &Layout,
+        (layout, is_last): (&Layout, bool),
         overwrites: bool,
         scope: &mut Scope,
     ) {
+        let leads = if layout.short { layout.team.leads() } else { self.leader(layout) };
+        let leads = both(scope.active.clone(), Some(leads)).unwrap_or(true.into());
+        if is_last && !layout.short {
+            scope.active = Some(leads.clone());
+        }
         self.compute_all(group, &pass.epilogue, scope);
         if pass.outer_stores.is_empty() {
             return;
@@ -667,20 +683,14 @@ impl Emitter<'_> {
         if overwrites {
             self.barrier(layout);
         }
-        let leads = if layout.short || layout.team.reach == Reach::Shared {
-            layout.team.leads()
-        } else {
-            thread_x().equals(0u32)
-        };
         let mut inner = scope.clone();
         inner.active = None;
-        let condition = both(scope.active.clone(), Some(leads)).unwrap_or(true.into());
         self.builder.open();
         for &number in &pass.outer_stores {
             self.store(group, &group.stores[number as usize], &inner);
         }
         let then = self.builder.close();
-        self.builder.push(Stmt::If { condition, then, otherwise: Vec::new() });
+        self.builder.push(Stmt::If { condition: leads, then, otherwise: Vec::new() });
     }
 }
 
@@ -694,6 +704,8 @@ pub(super) struct RowPass<'r> {
     pub(super) whole: &'r Expr,
     /// The fault position of reduced position 0, a u64.
     pub(super) place: &'r Expr,
+    /// Whether no pass follows, so that its results are needed only where they are stored.
+    pub(super) is_last: bool,
 }
 
 impl Layout {

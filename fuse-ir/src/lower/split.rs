@@ -93,7 +93,14 @@ impl Emitter<'_> {
         let end = self.builder.bind("end", &start + rest.min(&chunk));
         let plan = plan_sweeps(group, false).into_iter().next().unwrap_or_default();
         let reductions = collect_reductions(group, &pass.reductions);
-        let row = RowPass { layout: &layout, kept: &[], len: &end, whole: &inner_expr, place: &place };
+        let row = RowPass {
+            layout: &layout,
+            kept: &[],
+            len: &end,
+            whole: &inner_expr,
+            place: &place,
+            is_last: true,
+        };
         let states = self.start_all(&reductions, &layout.team);
         self.emit_chunk(group, pass, &plan, &row, &states, (&start, &end), &scope);
         for (reduction, accumulators) in &states {

@@ -1,14 +1,14 @@
 //! One sweep of a team over a range of reduced positions: values, stores, what is kept, accumulation.
 
 use super::body::{Emitter, Scope};
-use super::combine::Reduction;
+use super::combine::{Reduction, collect_reductions};
 use super::team::{Accumulators, Team};
 use super::vector::{KeptRun, Run};
 use crate::dtype::DType;
 use crate::id::ValueId;
 use crate::index_map::IndexExpr;
 use crate::kernel_ir::{Expr, LocalKind, Memory, Stmt, Unroll};
-use crate::schedule::{BodyOp, LANES, Level, ScheduledGroup};
+use crate::schedule::{BodyOp, LANES, Level, Pass, ScheduledGroup};
 
 /// Values of a body that is unrolled.
 const SHORT_BODY: usize = 12;
@@ -90,6 +90,52 @@ pub(super) fn plan_sweeps(group: &ScheduledGroup, keep: bool) -> Vec<SweepPlan> 
         }
     }
     (0..count).map(|p| demand(&kept_by, p)).collect()
+}
+
+/// What sweeps keep, with the sweep that does and whether it is a running sum.
+pub(super) fn list_kept(plans: &[SweepPlan]) -> Vec<(usize, ValueId, bool)> {
+    let of_plan = |(p, plan): (usize, &SweepPlan)| {
+        let values = plan.keep.iter().map(move |v| (p, *v, false));
+        values.chain(plan.scans.iter().map(move |v| (p, *v, true))).collect::<Vec<_>>()
+    };
+    plans.iter().enumerate().flat_map(of_plan).collect()
+}
+
+/// Whether some reduction reads what is kept position by position, also where other threads kept it.
+pub(super) fn is_read_in_order(group: &ScheduledGroup) -> bool {
+    let ordered = |p: &Pass| collect_reductions(group, &p.reductions).iter().any(Reduction::is_ordered);
+    group.passes.iter().any(ordered)
+}
+
+/// A value in whose place another can be kept: the sweep that keeps this one is the last that reads that one, and of each
+/// position both are the same thread's, which has loaded the one before it stores the other.
+pub(super) fn find_predecessor(
+    group: &ScheduledGroup,
+    plans: &[SweepPlan],
+    (sweep, value, scan): (usize, ValueId, bool),
+) -> Option<ValueId> {
+    if scan || is_read_in_order(group) {
+        return None;
+    }
+    let all = list_kept(plans);
+    let dtype = group.value(value).dtype;
+    let fits = |before: ValueId| {
+        let last_read = plans.iter().rposition(|p| p.kept.contains(&before));
+        last_read == Some(sweep) && group.value(before).dtype == dtype
+    };
+    let free: Vec<ValueId> =
+        all.iter().filter(|(_, v, scan)| !scan && fits(*v)).map(|(_, v, _)| *v).collect();
+    let own = all.iter().filter(|(p, v, scan)| *p == sweep && !scan && group.value(*v).dtype == dtype);
+    let number = own.map(|(_, v, _)| *v).position(|v| v == value)?;
+    free.get(number).copied()
+}
+
+/// Bytes that a position of a row takes in shared memory if all is kept that several sweeps need.
+pub(crate) fn count_kept_bytes(group: &ScheduledGroup) -> u64 {
+    let plans = plan_sweeps(group, true);
+    let size = |v: ValueId| group.value(v).dtype.size() as u64;
+    let apart = |kept: &(usize, ValueId, bool)| find_predecessor(group, &plans, *kept).is_none();
+    list_kept(&plans).into_iter().filter(apart).map(|(_, v, _)| size(v)).sum()
 }
 
 /// Where a kept value lies.

@@ -10,6 +10,7 @@ use crate::plan::cost::Price;
 use crate::plan::display::{Bytes, Micros};
 use crate::plan::greedy::buffers_read;
 use crate::plan::partition::{Partition, Problem, RETURN_A_TENSOR};
+use crate::plan::rows::explain_schedule;
 use crate::plan::streams::explain_streams;
 use crate::plan::trial::{Launches, Trial, cut_trial, try_merge, try_recompute};
 use crate::plan::{Decision, Refusal, Rule};
@@ -215,6 +216,11 @@ fn explain_taken(
                 false => (rule_of(problem, producer, consumer), saves),
             }
         }
+    };
+    let place = groups.iter().find_map(|k| explain_schedule(problem, partition, *k, (producer, consumer)));
+    let reason = match place {
+        Some(place) => format!("{reason}; {place}"),
+        None => reason,
     };
     Decision {
         rule,

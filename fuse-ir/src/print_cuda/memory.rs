@@ -150,11 +150,13 @@ impl Statements<'_, '_> {
         } else {
             values.chunks(in_one).map(|chunk| written_word(access.dtype, chunk)).collect()
         };
-        let vector_value = match parts {
-            1 => words.join(""),
-            _ => format!("{vector}{{{}}}", words.join(", ")),
+        let line = match parts {
+            1 => format!("{} = {};", self.vector(access, vector), words.join("")),
+            _ => {
+                let (part, words) = (memory_type(part), words.join(", "));
+                format!("fuse::store_{parts}<{part}>(&{}, {words});", self.element(access))
+            }
         };
-        let line = format!("{} = {vector_value};", self.vector(access, vector));
         self.line(line);
     }
 

@@ -7,6 +7,7 @@
 use crate::graph::Kernel;
 use crate::id::{AxisId, GroupId, ValueId};
 use crate::index_map::IndexExpr;
+use crate::lower::count_kept_bytes;
 use crate::plan::cost::{Sizes, operand_elements, price_group, value_weight};
 use crate::schedule::build::Body;
 use crate::schedule::contraction::find_contraction;
@@ -40,6 +41,14 @@ pub fn schedule_body(
         ..ScheduledGroup::empty(GroupId(0))
     };
     assign_passes(kernel, target, sizes, &mut group);
+    let keeps = target.shared_memory > 0 && group.passes.iter().any(|p| !p.buffered.is_empty());
+    // A block has one row, or a warp's lanes of columns.
+    let column = votes.column > votes.row && !body.outer.is_empty();
+    let elements = sizes.product(&group.reduced).saturating_mul(if column { 32 } else { 1 });
+    if keeps && elements.saturating_mul(count_kept_bytes(&group)) > target.shared_memory {
+        // What a kernel would not keep is not to be counted on.
+        assign_passes(kernel, &Target { row_buffer: 0, ..target.clone() }, sizes, &mut group);
+    }
     if contraction {
         group.kind = ScheduleKind::Contraction;
         group.outer = order_contraction(&body.outer, &group);
@@ -48,7 +57,6 @@ pub fn schedule_body(
     if !group.reduced.is_empty() {
         let rows = sizes.product(&body.outer);
         let length = sizes.product(&group.reduced);
-        let column = votes.column > votes.row && !body.outer.is_empty();
         group.kind = if column { ScheduleKind::Column } else { ScheduleKind::Row };
         // A full reduction of unknown length is split: a single row would serialise it, and splitting costs little.
         let unknown = body.outer.is_empty() && group.reduced.iter().any(|a| !sizes.is_stated(*a));

@@ -2,7 +2,7 @@
 
 use fuse_ir::dtype::{DType, Value};
 use fuse_ir::eval::{Array, Input, Inputs, Precision, evaluate};
-use fuse_ir::graph::{Kernel, ParamKind, Reducer};
+use fuse_ir::graph::{Kernel, Op, ParamKind, Reducer};
 use fuse_ir::index_map::{Bound, IndexExpr, IndexMap};
 use fuse_ir::lower::{LowerOptions, fits_narrow, lower_launch};
 use fuse_ir::plan::{PlanOptions, plan_kernel};
@@ -122,6 +122,60 @@ fn softmax_of_columns() {
         check_values(&p, &extents);
     }
     check_traffic(&check_values(&p, &[64, 100]), 64 * 100 * 4, 64 * 100 * 4);
+}
+
+/// Softmax and norms of rows, and how many bytes of shared memory an element takes that is kept from sweep to sweep.
+fn persistent_kernels() -> [(Program, u64); 3] {
+    let norm = |name: &str, centred: bool| {
+        let mut b = KernelBuilder::new(name);
+        let (m, n) = (b.axis("M"), b.axis("N"));
+        let x = b.tensor("x", DType::F32, &[m, n]);
+        let count = b.push(Op::Extent(IndexExpr::extent(n)));
+        let count = b.map(ScalarOp::Cast(DType::F32), &[count]);
+        let mean_of = |b: &mut KernelBuilder, of| {
+            let sum = b.reduce(Reducer::Sum, of, &[n]);
+            b.map(ScalarOp::Div, &[sum, count])
+        };
+        let y = if centred {
+            let mean = mean_of(&mut b, x);
+            b.map(ScalarOp::Sub, &[x, mean])
+        } else {
+            x
+        };
+        let square = b.map(ScalarOp::Mul, &[y, y]);
+        let variance = mean_of(&mut b, square);
+        let scale = b.map(ScalarOp::Rsqrt, &[variance]);
+        let y = b.map(ScalarOp::Mul, &[y, scale]);
+        b.result(y, &[m, n]);
+        program(b.build())
+    };
+    [(softmax(DType::F32, true), 4), (norm("layer_norm", true), 4), (norm("rms_norm", false), 4)]
+}
+
+/// A row is read once as long as what sweeps need again fits the shared memory of a block, whatever its length; beyond that
+/// once for each sweep.
+#[test]
+fn rows_are_read_once_up_to_the_persistent_limit() {
+    for (program, kept) in persistent_kernels() {
+        let sweeps = program.plan.launches[0].parts[0].passes.len() as u64;
+        for n in
+            [1, 2, 7, 31, 64, 100, 1024, 4096, 4097, 8192, 12_000, 20_000, 28_000, 40_000, 56_000, 65_536]
+        {
+            let rows = if n > 4096 { 1 } else { 3 };
+            let options = ProgramOptions { shared_memory: 227 << 10, ..ProgramOptions::default() };
+            let inputs = Inputs(vec![fill(DType::F32, &[rows, n])]);
+            let got = simulate_program(&program, &inputs, &options).unwrap();
+            assert_eq!(got.faults().next(), None);
+            let mut counters = Counters::default();
+            got.kernels.into_iter().for_each(|k| counters += k.report.counters);
+            let row = 4 * (rows * n) as u64;
+            // Partial results of a block take a little.
+            let fits = kept * n as u64 + 1024 <= 227 << 10;
+            let (name, times) = (&program.kernel.name, counters.global_loads.bytes / row);
+            assert_eq!(counters.global_loads.bytes % row, 0, "{name} of {n}");
+            assert_eq!(times, if fits { 1 } else { sweeps }, "{name} of {n}");
+        }
+    }
 }
 
 #[test]

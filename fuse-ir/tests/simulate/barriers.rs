@@ -76,14 +76,14 @@ fn barriers_and_waits_of_attention() {
     assert_eq!(found(200), [true, true, true, true, true, false]);
 }
 
-/// Each barrier of 50 random kernels deleted in turn: a fault is reported, or the run is silent and gives the same bits,
+/// Each barrier of 50 random kernels, and of more until as many barriers are needed, deleted in turn: a fault is reported, or the run is silent and gives the same bits,
 /// which proves the barrier redundant for this call: without a race every order of the lanes is like this one.
 #[test]
 fn barriers_of_random_kernels() {
     let target = Target::gpu("sm_80").unwrap();
     let (mut kernels, mut reported, mut redundant) = (0, 0, 0);
     for seed in 0.. {
-        if kernels >= 50 {
+        if kernels >= 50 && reported >= 50 || seed > 2000 {
             break;
         }
         let case = random_case(seed);
@@ -119,5 +119,5 @@ fn barriers_of_random_kernels() {
             }
         }
     }
-    assert!(reported >= 50, "{reported} are reported, {redundant} redundant");
+    assert!(reported >= 50, "of {kernels} kernels {reported} are reported, {redundant} redundant");
 }

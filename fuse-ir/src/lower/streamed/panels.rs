@@ -18,6 +18,8 @@ pub(super) const PITCH: u32 = 68;
 const SIDE: u32 = 64;
 /// Reduced positions that are multiplied at a time.
 const DEPTH: u32 = 16;
+/// Values of a source that is computed for several elements side by side.
+const MOST_COPIED: usize = 6;
 
 /// The tiles of a block.
 pub(super) struct Panels<'a> {
@@ -113,7 +115,9 @@ impl Emitter<'_> {
     fn fill(&mut self, filling: &Filling<'_>, place_of: &dyn Fn(Expr) -> Expr) {
         let Filling { panel, base, view, lines, side, depth } = filling;
         let group = &panel.group;
-        self.repeat("part", lines * SIDE / THREADS, Unroll::Full, |em, part| {
+        // Some loads on their way at a time are enough, and a copy of much code for each takes long to compile.
+        let unroll = if group.values.len() > MOST_COPIED { Unroll::None } else { Unroll::By(4) };
+        self.repeat("part", lines * SIDE / THREADS, unroll, |em, part| {
             let number = em.builder.bind("number", thread_x() + part * THREADS);
             let (line, at) = if lies_along(panel, depth.axes) {
                 (&number % *lines, &number / *lines)

@@ -3,7 +3,27 @@ FUSE_DEVICE u32 shared_address(const void* pointer) {
     return u32(__cvta_generic_to_shared(pointer));
 }
 
-// The same without the instruction: the first `valid` bytes are copied, the rest is zero.
+// Stores two numbers as one of twice their size: a vector the compiler takes apart, and does not always store as one again.
+// (NVRTC knows numbers of 16 bytes by --device-int128.)
+template <class T>
+FUSE_DEVICE void store_2(void* to, T a, T b) {
+    if constexpr (sizeof(T) == 4) {
+        *static_cast<u64*>(to) = u64(reinterpret_cast<const u32&>(a)) | u64(reinterpret_cast<const u32&>(b)) << 32;
+    } else {
+        using whole = unsigned __int128;
+        *static_cast<whole*>(to) = whole(reinterpret_cast<const u64&>(a)) | whole(reinterpret_cast<const u64&>(b)) << 64;
+    }
+}
+
+// Stores four numbers of 4 bytes as one.
+template <class T>
+FUSE_DEVICE void store_4(void* to, T a, T b, T c, T d) {
+    const u64 low = u64(reinterpret_cast<const u32&>(a)) | u64(reinterpret_cast<const u32&>(b)) << 32;
+    const u64 high = u64(reinterpret_cast<const u32&>(c)) | u64(reinterpret_cast<const u32&>(d)) << 32;
+    store_2<u64>(to, low, high);
+}
+
+// A copy to shared memory without the instruction for it: the first `valid` bytes are copied, the rest is zero.
 template <int BYTES>
 FUSE_DEVICE void copy_now(void* to, const void* from, u32 valid) {
     for (u32 k = 0; k < BYTES; ++k) {

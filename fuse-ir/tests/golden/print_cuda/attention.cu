@@ -54,7 +54,7 @@ FUSE_DEVICE u32 shared_address(const void* pointer) {
     return u32(__cvta_generic_to_shared(pointer));
 }
 
-// The same without the instruction: the first `valid` bytes are copied, the rest is zero.
+// A copy to shared memory without the instruction for it: the first `valid` bytes are copied, the rest is zero.
 template <int BYTES>
 FUSE_DEVICE void copy_now(void* to, const void* from, u32 valid) {
     for (u32 k = 0; k < BYTES; ++k) {
