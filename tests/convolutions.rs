@@ -55,6 +55,14 @@ fuse! {
         x.window(L, (P, R), stride = 3).dot(w, (C, R)) + b
     }
 
+    /// A filter along frames of a signal, which overlap: windows of windows.
+    #[kernel(launches = 1)]
+    pub fn conv_frames<L, T, F, K, R, P>(
+        x: Tensor<f32, L>, w: Tensor<f32, K, R>, stride: i64, frame: Axis<F>,
+    ) -> Tensor<f32, K, T, P> {
+        x.window(L, (T, F), stride = stride).window(F, (P, R)).dot(w, R)
+    }
+
     #[kernel(launches = 1)]
     pub fn conv_space<D, H, W, K, T, R, S, N, P, Q>(x: Tensor<f32, D, H, W>, w: Tensor<f32, K, T, R, S>) -> Tensor<f32, K, N, P, Q> {
         x.window(D, (N, T)).window(H, (P, R), padding = 1).window(W, (Q, S)).dot(w, (T, R, S))
@@ -146,6 +154,7 @@ on_every_device! {
     strides_dilations_and_channels_last,
     groups_and_single_channels,
     one_and_three_axes,
+    windows_of_windows,
     pools_of_windows,
 }
 
@@ -262,6 +271,27 @@ fn one_and_three_axes() -> Result<(), Error> {
         let (want, magnitude) =
             convolve((h_axis, w_axis), (p, q), 2, read, |t, i, j| f[((o * 2 + t) * 3 + i) * 2 + j]);
         check(&format!("space at {at}"), got, want, magnitude);
+    }
+    Ok(())
+}
+
+/// The rows of such a picture overlap in memory, wholly or in part, or have gaps between them.
+#[test]
+fn windows_of_windows() -> Result<(), Error> {
+    let (k, r) = (7, 3);
+    for (frames, width, stride) in
+        [(2, 27, 1), (21, 18, 4), (40, 30, 30), (9, 16, 17), (5, 12, 40), (3, 600, 599)]
+    {
+        let length = (frames - 1) * stride + width + r - 1;
+        let (x, f) = (values(length, 1), values(k * r, 2));
+        let got = conv_frames(&place(&x, [length])?, &place(&f, [k, r])?, stride as i64, width + r - 1)?;
+        assert_eq!(got.shape(), [k, frames, width]);
+        for (at, got) in got.to_vec()?.into_iter().enumerate() {
+            let (p, t, o) = (at % width, at / width % frames, at / width / frames);
+            let taps = (0..r).map(|i| f64::from(x[t * stride + p + i]) * f64::from(f[o * r + i]));
+            let (want, magnitude) = taps.fold((0.0, 0.0), |(sum, all), tap| (sum + tap, all + tap.abs()));
+            check(&format!("{frames} frames of {width}, {stride} apart, at {at}"), got, want, magnitude);
+        }
     }
     Ok(())
 }

@@ -100,6 +100,14 @@ struct Placeholder(Option<PathBuf>);
 impl Placeholder {
     fn put(path: &Path) -> Result<Placeholder, Failure> {
         if path.exists() {
+            let bytes = fs::read(path)
+                .map_err(|error| Failure::broken(format!("`{}` cannot be read: {error}", path.display())))?;
+            if !MachineCode::is_archive(&bytes) {
+                return Err(Failure::broken(format!(
+                    "`{}` is there and holds no machine code of kernels: it is left as it is; remove it, or name another file",
+                    path.display()
+                )));
+            }
             return Ok(Placeholder(None));
         }
         write_beside(path, &MachineCode::new().to_bytes())?;

@@ -140,18 +140,22 @@ impl<'a> BoundCall<'a> {
         extent.eval(self)
     }
 
-    /// Whether the variant that is launched has blocks; scratch memory need not be there yet.
-    pub(crate) fn has_blocks(&self, variants: &[LoweredKernel], device: DeviceNumbers) -> bool {
-        let mut args = Vec::new();
+    /// Whether the variant that is launched has blocks; scratch memory need not be there yet. `args` is a list to work with.
+    pub(crate) fn has_blocks(
+        &self,
+        variants: &[LoweredKernel],
+        device: DeviceNumbers,
+        args: &mut Vec<LaunchArg>,
+    ) -> bool {
         for LoweredKernel { kernel, .. } in variants {
             args.clear();
             args.extend(kernel.params.iter().map_while(|param| match param.source {
                 Origin::Scratch(_) => Some(LaunchArg::Pointer(0)),
                 _ => self.argument(param, &[], 0, device),
             }));
-            if kernel.requires.iter().all(|condition| condition.holds(&args)) {
+            if kernel.requires.iter().all(|condition| condition.holds(args)) {
                 // What cannot be launched is an error when it is.
-                return kernel.evaluate_geometry(&args).is_ok_and(|dims| !dims.grid.contains(&0));
+                return kernel.evaluate_geometry(args).is_ok_and(|dims| !dims.grid.contains(&0));
             }
         }
         false

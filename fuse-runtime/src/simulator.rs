@@ -62,14 +62,15 @@ pub(crate) fn run(loaded: &Loaded, call: &BoundCall<'_>, regions: &[MemoryRegion
         let mut scratch = Vec::new();
         for (number, s) in lowered.scratch.iter().enumerate() {
             let reader = lowered.last_reader(number).map(|step| &lowered.steps[step]);
-            let read = reader.is_some_and(|variants| call.has_blocks(variants, DeviceNumbers::SIMULATED));
+            let read = reader
+                .is_some_and(|variants| call.has_blocks(variants, DeviceNumbers::SIMULATED, &mut Vec::new()));
             let elements = if read { call.number(&s.elements).max(0) as usize } else { 0 };
             let buffer = memory.global.allocate_uninitialised(elements * s.dtype.size());
             scratch.push(memory.global.buffers[buffer].address);
         }
         let mut first: Option<(FaultSite, u64)> = None;
         for (step, variants) in lowered.steps.iter().enumerate() {
-            if step == 0 || call.has_blocks(variants, DeviceNumbers::SIMULATED) {
+            if step == 0 || call.has_blocks(variants, DeviceNumbers::SIMULATED, &mut Vec::new()) {
                 run_kernel(variants, &call, &scratch, &mut memory, &mut first)?;
             }
         }

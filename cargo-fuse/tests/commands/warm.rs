@@ -157,6 +157,11 @@ fn a_file_that_cannot_be_written_is_said_before_anything_is_built() {
     let (code, message) = ran.failure();
     assert_eq!(code, 2);
     assert!(message.starts_with("`nowhere/a.fuse` cannot be written: "), "{message}");
+    // What is no such file stays.
+    let ran = demo.fuse_with("warm --arch sm_90 --embed src/lib.rs", &[("LD_LIBRARY_PATH", &nvrtc)]);
+    let message = "`src/lib.rs` is there and holds no machine code of kernels: it is left as it is; remove it, or name another file";
+    assert_eq!(ran.failure(), (2, message));
+    assert_eq!(demo.read("src/lib.rs"), LIBRARY);
     // Without a folder to keep code in, only what is carried can be compiled.
     let variables = [("LD_LIBRARY_PATH", nvrtc.as_path()), ("FUSE_CACHE_DIR", Path::new(""))];
     let ran = demo.fuse_with("warm --arch sm_90", &variables);

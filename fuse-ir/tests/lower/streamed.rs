@@ -403,7 +403,9 @@ fn ranges_of_keys_are_put_together() {
         (DType::Bf16, Mask::All),
     ] {
         let p = attention("decode", dtype, mask);
-        for options in ways() {
+        // What differs for this one is how it is loaded and stored.
+        let ways_of = if dtype == DType::Bf16 { 1 } else { ways().len() };
+        for options in ways().into_iter().take(ways_of) {
             let architecture = options.device.architecture;
             let options = ProgramOptions { device: DeviceNumbers { architecture, ..large() }, ..options };
             let of_all = if options == ways()[0] { &sizes[..] } else { &sizes[..1] };

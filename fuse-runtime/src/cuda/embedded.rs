@@ -34,6 +34,11 @@ impl MachineCode {
         MachineCode::default()
     }
 
+    /// Whether a file that begins with these bytes is an archive, of whatever version.
+    pub fn is_archive(bytes: &[u8]) -> bool {
+        bytes.starts_with(MAGIC)
+    }
+
     /// How many codes there are.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -122,7 +122,8 @@ unsafe fn launch_with(
         lists.scratch.clear();
         for (number, scratch) in lowered.scratch.iter().enumerate() {
             let reader = lowered.last_reader(number).map(|step| &lowered.steps[step]);
-            if !reader.is_some_and(|variants| call.has_blocks(variants, stream.gpu.numbers())) {
+            let (numbers, list) = (stream.gpu.numbers(), &mut lists.arguments);
+            if !reader.is_some_and(|variants| call.has_blocks(variants, numbers, list)) {
                 lists.scratch.push(0);
                 continue;
             }
@@ -133,7 +134,7 @@ unsafe fn launch_with(
         }
         for (step, variants) in lowered.steps.iter().enumerate() {
             // What is not launched need not be compiled.
-            if step > 0 && !call.has_blocks(variants, stream.gpu.numbers()) {
+            if step > 0 && !call.has_blocks(variants, stream.gpu.numbers(), &mut lists.arguments) {
                 continue;
             }
             let key = FunctionKey { launch: launch as u32, wide, step: step as u32, variant: 0, facts: 0 };

@@ -7,6 +7,7 @@ using i64 = long long;
 using u8 = unsigned char;
 using u16 = unsigned short;
 using u32 = unsigned int;
+using u64 = unsigned long long;
 using f16 = unsigned short;  // its bits
 
 #define FUSE_DEVICE static __device__ __forceinline__
@@ -82,7 +83,27 @@ FUSE_DEVICE u32 shared_address(const void* pointer) {
     return u32(__cvta_generic_to_shared(pointer));
 }
 
-// The same without the instruction: the first `valid` bytes are copied, the rest is zero.
+// Stores two numbers as one of twice their size: a vector the compiler takes apart, and does not always store as one again.
+// (NVRTC knows numbers of 16 bytes by --device-int128.)
+template <class T>
+FUSE_DEVICE void store_2(void* to, T a, T b) {
+    if constexpr (sizeof(T) == 4) {
+        *static_cast<u64*>(to) = u64(reinterpret_cast<const u32&>(a)) | u64(reinterpret_cast<const u32&>(b)) << 32;
+    } else {
+        using whole = unsigned __int128;
+        *static_cast<whole*>(to) = whole(reinterpret_cast<const u64&>(a)) | whole(reinterpret_cast<const u64&>(b)) << 64;
+    }
+}
+
+// Stores four numbers of 4 bytes as one.
+template <class T>
+FUSE_DEVICE void store_4(void* to, T a, T b, T c, T d) {
+    const u64 low = u64(reinterpret_cast<const u32&>(a)) | u64(reinterpret_cast<const u32&>(b)) << 32;
+    const u64 high = u64(reinterpret_cast<const u32&>(c)) | u64(reinterpret_cast<const u32&>(d)) << 32;
+    store_2<u64>(to, low, high);
+}
+
+// A copy to shared memory without the instruction for it: the first `valid` bytes are copied, the rest is zero.
 template <int BYTES>
 FUSE_DEVICE void copy_now(void* to, const void* from, u32 valid) {
     for (u32 k = 0; k < BYTES; ++k) {
@@ -450,7 +471,7 @@ fuse_causal_f16(
                 __syncthreads();
 #pragma unroll
                 for (u32 part_5 = 0u; part_5 < 2u; ++part_5) {
-                    *reinterpret_cast<float4*>(&excluded_tile[threadIdx.x / 8u * 64u + threadIdx.x % 8u * 8u + part_5 * 4u]) = float4{excluded[part_5 * 4u], excluded[part_5 * 4u + 1u], excluded[part_5 * 4u + 2u], excluded[part_5 * 4u + 3u]};
+                    fuse::store_4<f32>(&excluded_tile[threadIdx.x / 8u * 64u + threadIdx.x % 8u * 8u + part_5 * 4u], excluded[part_5 * 4u], excluded[part_5 * 4u + 1u], excluded[part_5 * 4u + 2u], excluded[part_5 * 4u + 3u]);
                 }
                 __syncthreads();
 #pragma unroll 1
@@ -520,7 +541,7 @@ fuse_causal_f16(
             const u32 row_4 = warp * 16u + lane / 4u + i_9 * 8u;
 #pragma unroll
             for (u32 pair_2 = 0u; pair_2 < 8u; ++pair_2) {
-                *reinterpret_cast<float2*>(&products_tile[row_4 * 72u + (pair_2 * 2u / 2u * 8u + lane % 4u * 2u + pair_2 * 2u % 2u)]) = float2{products[pair_2 * 2u / 2u * 4u + i_9 * 2u + pair_2 * 2u % 2u], products[pair_2 * 2u / 2u * 4u + i_9 * 2u + pair_2 * 2u % 2u + 1u]};
+                fuse::store_2<f32>(&products_tile[row_4 * 72u + (pair_2 * 2u / 2u * 8u + lane % 4u * 2u + pair_2 * 2u % 2u)], products[pair_2 * 2u / 2u * 4u + i_9 * 2u + pair_2 * 2u % 2u], products[pair_2 * 2u / 2u * 4u + i_9 * 2u + pair_2 * 2u % 2u + 1u]);
             }
             if (threadIdx.x % 4u == 0u) {
                 of_rows[row_4] = of_row[i_9];

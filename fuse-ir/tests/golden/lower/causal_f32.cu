@@ -56,6 +56,26 @@ FUSE_DEVICE bool is_finite_f32(f32 a) {
     return magnitude_f32(a) < 0x7f800000u;
 }
 
+// Stores two numbers as one of twice their size: a vector the compiler takes apart, and does not always store as one again.
+// (NVRTC knows numbers of 16 bytes by --device-int128.)
+template <class T>
+FUSE_DEVICE void store_2(void* to, T a, T b) {
+    if constexpr (sizeof(T) == 4) {
+        *static_cast<u64*>(to) = u64(reinterpret_cast<const u32&>(a)) | u64(reinterpret_cast<const u32&>(b)) << 32;
+    } else {
+        using whole = unsigned __int128;
+        *static_cast<whole*>(to) = whole(reinterpret_cast<const u64&>(a)) | whole(reinterpret_cast<const u64&>(b)) << 64;
+    }
+}
+
+// Stores four numbers of 4 bytes as one.
+template <class T>
+FUSE_DEVICE void store_4(void* to, T a, T b, T c, T d) {
+    const u64 low = u64(reinterpret_cast<const u32&>(a)) | u64(reinterpret_cast<const u32&>(b)) << 32;
+    const u64 high = u64(reinterpret_cast<const u32&>(c)) | u64(reinterpret_cast<const u32&>(d)) << 32;
+    store_2<u64>(to, low, high);
+}
+
 }  // namespace fuse
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -129,7 +149,7 @@ fuse_causal_f32(
 #pragma unroll 1
             for (u32 first_depth = 0u; first_depth < d; first_depth += 16u) {
                 const u32 first_line = first_depth * 68u;
-#pragma unroll
+#pragma unroll 4
                 for (u32 part = 0u; part < 4u; ++part) {
                     const u32 number_2 = threadIdx.x + part * 256u;
                     const u32 line = number_2 % 16u;
@@ -144,7 +164,7 @@ fuse_causal_f32(
 #pragma unroll 1
             for (u32 first_key = first_of_range; first_key < end_of_range; first_key += 64u) {
                 __syncthreads();
-#pragma unroll
+#pragma unroll 4
                 for (u32 part_2 = 0u; part_2 < 16u; ++part_2) {
                     const u32 number_3 = threadIdx.x + part_2 * 256u;
                     const u32 line_2 = number_3 / 64u;
@@ -183,7 +203,7 @@ fuse_causal_f32(
                     f32 scores[16] = {};
 #pragma unroll 1
                     for (u32 first_depth_2 = 0u; first_depth_2 < d; first_depth_2 += 16u) {
-#pragma unroll
+#pragma unroll 4
                         for (u32 part_3 = 0u; part_3 < 4u; ++part_3) {
                             const u32 number_4 = threadIdx.x + part_3 * 256u;
                             const u32 line_3 = number_4 % 16u;
@@ -297,7 +317,7 @@ fuse_causal_f32(
                     }
 #pragma unroll
                     for (u32 j_7 = 0u; j_7 < 4u; ++j_7) {
-                        *reinterpret_cast<float4*>(&weights_tile[(threadIdx.x % 16u + j_7 * 16u) * 68u + threadIdx.x / 16u * 4u]) = float4{select[j_7 * 4u], select[j_7 * 4u + 1u], select[j_7 * 4u + 2u], select[j_7 * 4u + 3u]};
+                        fuse::store_4<f32>(&weights_tile[(threadIdx.x % 16u + j_7 * 16u) * 68u + threadIdx.x / 16u * 4u], select[j_7 * 4u], select[j_7 * 4u + 1u], select[j_7 * 4u + 2u], select[j_7 * 4u + 3u]);
                     }
                     __syncthreads();
 #pragma unroll 4

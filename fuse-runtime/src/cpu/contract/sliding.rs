@@ -209,9 +209,9 @@ impl Sliding {
         }
     }
 
-    /// Whether the rows of the box are taken as one run.
+    /// Whether the rows of the box are taken as one run: those of a window of a window may overlap.
     fn is_run(&self) -> bool {
-        self.step <= self.width + self.width / 4
+        (self.width..=self.width + self.width / 4).contains(&self.step)
     }
 
     /// Columns that are computed for these rows of the picture.
