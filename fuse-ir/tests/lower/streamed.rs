@@ -511,7 +511,6 @@ fn admitted_tiles_have_no_mask() {
         let warps = if dtype == DType::F32 { 8 } else { 4 };
         let [none, wide, excluded] =
             [Mask::All, Mask::Window(1000), Mask::Causal].map(|mask| of_tile(mask, warps));
-        println!("{dtype}: {none} {wide} {excluded}");
         assert!(wide < none + 2 * scores, "{dtype}: {wide} instructions, {none} without a mask");
         assert!(excluded < none / 2, "{dtype}: {excluded} instructions for a tile that is passed over");
     }

@@ -264,6 +264,7 @@ fn multiply_vnni(left: &[Group], right: &[Line]) -> Sums {
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stderr, reason = "what is skipped is said")]
 mod tests {
     use super::*;
 
@@ -271,7 +272,7 @@ mod tests {
     fn noise(count: usize, seed: usize) -> Vec<u8> {
         let byte = |k: usize| {
             let x = (k + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-            if x % 5 == 0 { [0x80, 0x7f, 0xff, 0][x / 5 % 4] } else { x as u8 }
+            if x.is_multiple_of(5) { [0x80, 0x7f, 0xff, 0][x / 5 % 4] } else { x as u8 }
         };
         (0..count).map(byte).collect()
     }
