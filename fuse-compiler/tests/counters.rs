@@ -4,7 +4,10 @@
 //! Sectors of global memory and passes over the banks of shared memory are those of the kernel as it is written, so long as
 //! the compiler neither drops nor repeats an access; so both must be equal, launch by launch.
 
-#![allow(clippy::print_stdout, reason = "it says that it skips, and its figures to whoever asks with --nocapture")]
+#![allow(
+    clippy::print_stdout,
+    reason = "it says that it skips, and its figures to whoever asks with --nocapture"
+)]
 
 use fuse_compiler::diagnostic::Diagnostics;
 use fuse_compiler::pipeline::plan_block;
