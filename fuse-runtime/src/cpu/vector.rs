@@ -28,6 +28,7 @@ pub(crate) trait Vector: Copy {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use super::super::instruction_set::first_lanes;
     use super::Vector;
     use std::arch::x86_64::*;
 
@@ -37,7 +38,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn first(count: usize) -> __mmask16 {
-            ((1u32 << count) - 1) as u16
+            first_lanes(count)
         }
         #[inline(always)]
         unsafe fn splat(x: f32) -> Self {
