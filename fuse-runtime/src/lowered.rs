@@ -161,6 +161,19 @@ impl<'a> BoundCall<'a> {
         false
     }
 
+    /// Elements of a scratch buffer of a launch; `None` where nobody reads it.
+    pub(crate) fn scratch_elements(
+        &self,
+        lowered: &LoweredLaunch,
+        number: usize,
+        device: DeviceNumbers,
+        args: &mut Vec<LaunchArg>,
+    ) -> Option<usize> {
+        let reader = &lowered.steps[lowered.last_reader(number)?];
+        let elements = || self.number(&lowered.scratch[number].elements).max(0) as usize;
+        self.has_blocks(reader, device, args).then(elements)
+    }
+
     pub(crate) fn place(&self, buffer: BufferRef) -> Option<&'a Place<'a>> {
         match buffer {
             BufferRef::Param(p) => self.params.get(p.index()),

@@ -61,10 +61,8 @@ pub(crate) fn run(loaded: &Loaded, call: &BoundCall<'_>, regions: &[MemoryRegion
         let lowered = lowered.launch(call.program, launch, wide)?;
         let mut scratch = Vec::new();
         for (number, s) in lowered.scratch.iter().enumerate() {
-            let reader = lowered.last_reader(number).map(|step| &lowered.steps[step]);
-            let read = reader
-                .is_some_and(|variants| call.has_blocks(variants, DeviceNumbers::SIMULATED, &mut Vec::new()));
-            let elements = if read { call.number(&s.elements).max(0) as usize } else { 0 };
+            let device = DeviceNumbers::SIMULATED;
+            let elements = call.scratch_elements(lowered, number, device, &mut Vec::new()).unwrap_or(0);
             let buffer = memory.global.allocate_uninitialised(elements * s.dtype.size());
             scratch.push(memory.global.buffers[buffer].address);
         }

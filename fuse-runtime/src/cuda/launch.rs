@@ -121,13 +121,12 @@ unsafe fn launch_with(
         let mut scratch_blocks = Vec::new();
         lists.scratch.clear();
         for (number, scratch) in lowered.scratch.iter().enumerate() {
-            let reader = lowered.last_reader(number).map(|step| &lowered.steps[step]);
             let (numbers, list) = (stream.gpu.numbers(), &mut lists.arguments);
-            if !reader.is_some_and(|variants| call.has_blocks(variants, numbers, list)) {
+            let Some(elements) = call.scratch_elements(lowered, number, numbers, list) else {
                 lists.scratch.push(0);
                 continue;
-            }
-            let bytes = call.number(&scratch.elements).max(1) as usize * scratch.dtype.size();
+            };
+            let bytes = elements.max(1) * scratch.dtype.size();
             let block = DeviceBlock::allocate(stream, bytes)?;
             lists.scratch.push(block.start());
             scratch_blocks.push(block);
