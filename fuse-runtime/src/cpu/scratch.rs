@@ -19,11 +19,13 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// The start of at least `bytes` initialised bytes.
+    /// The start of at least `bytes` initialised bytes; what was there before may be lost.
     pub(crate) fn reserve(&mut self, bytes: usize) -> *mut u8 {
         let lines = bytes.div_ceil(size_of::<Line>());
         if self.lines.len() < lines {
-            self.lines.resize(lines, Line([0; 64]));
+            // Given back first, and no more than asked for: a thread never has two.
+            self.lines = Vec::new();
+            self.lines = vec![Line([0; 64]); lines];
         }
         self.lines.as_mut_ptr().cast()
     }
