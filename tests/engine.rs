@@ -6,6 +6,8 @@
 
 #[path = "support/devices.rs"]
 mod devices;
+#[path = "support/numbers.rs"]
+mod numbers;
 #[path = "support/threads.rs"]
 mod threads;
 
@@ -37,6 +39,12 @@ fuse! {
 
     #[kernel]
     fn total<M, N>(x: Tensor<f32, M, N>) -> (Tensor<f32>, Tensor<f32>) { (x.sum((M, N)), x.max((M, N))) }
+
+    #[kernel]
+    fn sum<N>(x: Tensor<f32, N>) -> Tensor<f32> { x.sum(N) }
+
+    #[kernel]
+    fn greatest<N>(x: Tensor<i32, N>) -> Tensor<i32> { x.max(N) }
 
     #[kernel]
     fn softmax_rows<M, N>(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> { x.softmax(N) }
@@ -157,6 +165,50 @@ verify_at_edges! {
     in_place: decay("N", "M");
     reductions_of_pairs: reduced_pairs("N", "M");
     reductions_of_many_pairs: reduced_pairs("M", "N");
+}
+
+/// The reduction tree of language.md over a whole tensor: chunks of 4096 in 64 strided lanes that are folded by halving, the
+/// chunks in adjacent pairs.
+fn reduce<T: Copy>(x: &[T], identity: T, combine: impl Fn(T, T) -> T + Copy) -> T {
+    let chunk = |x: &[T]| {
+        let mut lanes = [identity; 64];
+        for (i, &v) in x.iter().enumerate() {
+            lanes[i % 64] = combine(lanes[i % 64], v);
+        }
+        for half in [32, 16, 8, 4, 2, 1] {
+            for i in 0..half {
+                lanes[i] = combine(lanes[i], lanes[i + half]);
+            }
+        }
+        lanes[0]
+    };
+    let mut level: Vec<T> = x.chunks(4096).map(chunk).collect();
+    while level.len() > 1 {
+        level = level
+            .chunks(2)
+            .map(|pair| match *pair {
+                [left, right] => combine(left, right),
+                _ => pair[0],
+            })
+            .collect();
+    }
+    level.first().copied().unwrap_or(identity)
+}
+
+/// Long rows in memory are read two chunks at a time, which is no other order: the same bits.
+#[test]
+fn chunks_that_are_read_in_pairs_keep_their_tree() -> Result<(), Error> {
+    let device = device();
+    for n in [4096, 8191, 8192, 8193, 3 * 4096, 5 * 4096 + 7, 16 * 4096, 1_000_003] {
+        let x = numbers::values(n, 7);
+        let tensor = Tensor::from_vec(x.clone(), [n], &device)?;
+        let total = reduce(&x, 0.0, |a, b| a + b);
+        assert_eq!(sum(&tensor)?.to_vec()?[0].to_bits(), total.to_bits(), "sum of {n}");
+        let x: Vec<i32> = x.iter().map(|v| v.to_bits() as i32).collect();
+        let tensor = Tensor::from_vec(x.clone(), [n], &device)?;
+        assert_eq!(greatest(&tensor)?.to_vec()?, [reduce(&x, i32::MIN, i32::max)], "greatest of {n}");
+    }
+    Ok(())
 }
 
 #[test]

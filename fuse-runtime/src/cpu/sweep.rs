@@ -37,13 +37,57 @@ impl Worker<'_> {
     /// A run of chunks of a sweep; the reductions of the run stand in the tops afterwards.
     pub(crate) fn sweep_chunks(&mut self, p: usize, run: Range<usize>) {
         let count = run.len();
-        for (k, chunk) in run.enumerate() {
+        let mut done = 0;
+        while done < count {
+            let chunk = run.start + done;
+            if let Some((results, size)) = self.reduce_pair(p, chunk..run.end) {
+                for result in results {
+                    // SAFETY: the top is of this thread and has at most as many bytes.
+                    unsafe { std::ptr::copy_nonoverlapping(result.as_ptr(), self.tops(p, 0)[0], size) };
+                    self.push_chunk(p, done);
+                    done += 1;
+                }
+                continue;
+            }
             self.sweep_chunk(p, chunk);
             if count > 1 {
-                self.push_chunk(p, k);
+                self.push_chunk(p, done);
             }
+            done += 1;
         }
         self.combine_chunks(p, count);
+    }
+
+    /// The reductions of two whole chunks at the start of `run`, and the size of one, where a pass is one builtin reduction of
+    /// one row that lies in memory.
+    fn reduce_pair(&mut self, p: usize, run: Range<usize>) -> Option<([[u8; 8]; 2], usize)> {
+        let launch = self.launch;
+        let (pass, outer) = (&launch.exec.passes[p], self.outer);
+        let [reduction] = &pass.reductions[..] else { return None };
+        let [(_, dtype, Source::Load(operand))] = reduction.sources[..] else { return None };
+        let Step::Builtin(fns) = reduction.exec.step else { return None };
+        let is_whole = run.len() >= 2 && (run.start + 2) * CHUNK <= launch.geometry.reduced();
+        let is_all = pass.sweep.is_empty() && pass.scans.is_empty() && self.is_whole_chunk(reduction);
+        let access = launch.access(operand.index());
+        if !is_whole || !is_all || outer.len != 1 || access.dtype.is_narrow_float() {
+            return None;
+        }
+        let block = Block { c: outer.c, a: outer.start, a_len: 1, b: run.start * CHUNK, b_len: 2 * CHUNK };
+        let (at, _) = access.flat_rows(launch.forms(), &block)?;
+        self.state.prefetch.step();
+        let size = dtype.size();
+        let mut both = [0_u64; 2];
+        let mut results = [[0; 8]; 2];
+        // SAFETY: the bindings vouch for every element that the plan reads; a result has at most eight bytes.
+        unsafe {
+            let from = access.data.offset(at as isize * size as isize);
+            let to = both.as_mut_ptr().cast::<u8>();
+            (fns.rows)(from, 2, CHUNK, to);
+            for (k, result) in results.iter_mut().enumerate() {
+                std::ptr::copy_nonoverlapping(to.add(k * size), result.as_mut_ptr(), size);
+            }
+        }
+        Some((results, size))
     }
 
     /// What follows a sweep: outer values and outer stores.

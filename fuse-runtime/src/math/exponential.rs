@@ -23,25 +23,32 @@ fn power_of_two(shifted: f32) -> f32 {
     f32::from_bits(shifted.to_bits() << 23)
 }
 
-/// `p * 2^n` for n in -252..=254, from `n + ROUND_BIASED_TWICE`: two factors, so that only the last product rounds or
-/// overflows. Half of the bits has half of `n` and one bias, and so has what is left.
+/// Two factors of 2^n for n in -252..=254, from `n + ROUND_BIASED_TWICE`: so only the product with the second rounds to a
+/// denormal or overflows. Half of the bits has half of `n` and one bias, and so has what is left.
 #[inline(always)]
-fn scale(p: f32, shifted: f32) -> f32 {
+fn two_powers_of_two(shifted: f32) -> (f32, f32) {
     let both = shifted.to_bits();
     let half = both >> 1;
-    p * f32::from_bits(half << 23) * f32::from_bits(both.wrapping_sub(half) << 23)
+    (f32::from_bits(half << 23), f32::from_bits(both.wrapping_sub(half) << 23))
 }
 
-/// `(e^r, n + round)` with `x = n ln 2 + r`, for |x| below about 1e5 and one of the rounding constants above. The fit is
+/// `(e^r - 1, n + round)` with `x = n ln 2 + r`, for |x| below about 1e5 and one of the rounding constants above. The fit is
 /// good to 0.02 ulp.
 #[inline(always)]
-fn reduce_and_exp<const F: bool>(x: f32, round: f32) -> (f32, f32) {
+fn reduce_and_exp_m1<const F: bool>(x: f32, round: f32) -> (f32, f32) {
     let shifted = fma::<F>(x, core::f32::consts::LOG2_E, round);
     let n = shifted - round;
     let r = fma::<F>(n, -LN_2_HIGH, x);
     let r = fma::<F>(n, -LN_2_LOW, r);
-    let p = horner::<F, 5>(r, EXP_COEFFICIENTS);
-    (fma::<F>(p, r * r, r) + 1.0, shifted)
+    let square = r * r;
+    (fma::<F>(in_halves::<F>(EXP_COEFFICIENTS, r, square), square, r), shifted)
+}
+
+/// A polynomial of fourth degree, its upper and lower half apart: they do not wait for one another.
+#[inline(always)]
+fn in_halves<const F: bool>([c4, c3, c2, c1, c0]: [f32; 5], r: f32, square: f32) -> f32 {
+    let high = fma::<F>(c4, square, fma::<F>(c3, r, c2));
+    fma::<F>(high, square, fma::<F>(c1, r, c0))
 }
 
 /// `(e^r - 1 - r) / r^2` on |r| <= ln 2 / 2.
@@ -56,8 +63,9 @@ pub fn exp<const F: bool>(x: f32) -> f32 {
     // Beyond these bounds the result is infinite or zero anyway. Written so that NaN passes and each is one instruction.
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < LEAST_EXPONENT { LEAST_EXPONENT } else { x };
-    let (p, shifted) = reduce_and_exp::<F>(x, ROUND_BIASED_TWICE);
-    scale(p, shifted)
+    let (m, shifted) = reduce_and_exp_m1::<F>(x, ROUND_BIASED_TWICE);
+    let (first, second) = two_powers_of_two(shifted);
+    fma::<F>(m, first, first) * second
 }
 
 /// [`exp`] of sixteen numbers that are at most 88 or infinite, bit for bit: `vscalefps` multiplies by a power of two and rounds once, which
@@ -78,9 +86,11 @@ pub(crate) fn exp_avx512(x: std::arch::x86_64::__m512) -> std::arch::x86_64::__m
     let n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(core::f32::consts::LOG2_E), round), round);
     let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN_2_HIGH), x);
     let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN_2_LOW), r);
-    let [first, rest @ ..] = EXP_COEFFICIENTS;
-    let p = rest.into_iter().fold(_mm512_set1_ps(first), |p, c| _mm512_fmadd_ps(p, r, _mm512_set1_ps(c)));
-    let p = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0));
+    let [c4, c3, c2, c1, c0] = EXP_COEFFICIENTS.map(|c| _mm512_set1_ps(c));
+    let square = _mm512_mul_ps(r, r);
+    let high = _mm512_fmadd_ps(c4, square, _mm512_fmadd_ps(c3, r, c2));
+    let p = _mm512_fmadd_ps(high, square, _mm512_fmadd_ps(c1, r, c0));
+    let p = _mm512_add_ps(_mm512_fmadd_ps(p, square, r), _mm512_set1_ps(1.0));
     // Where x is infinite `p` is NaN, and so many times NaN is infinite to this instruction.
     _mm512_maskz_scalef_ps(is_seen, p, n)
 }
@@ -90,8 +100,25 @@ pub(crate) fn exp_avx512(x: std::arch::x86_64::__m512) -> std::arch::x86_64::__m
 pub(super) fn exp_normal<const F: bool>(x: f32) -> f32 {
     let x = if x > 88.37 { 88.37 } else { x };
     let x = if x < -87.33 { -87.33 } else { x };
-    let (p, shifted) = reduce_and_exp::<F>(x, ROUND_BIASED);
-    p * power_of_two(shifted)
+    let (m, shifted) = reduce_and_exp_m1::<F>(x, ROUND_BIASED);
+    let power = power_of_two(shifted);
+    fma::<F>(m, power, power)
+}
+
+/// `((e^2x - 1) / 2, (e^2x + 1) / 2)` for x in -40..=0: half of each, since then nothing has to be doubled.
+#[inline(always)]
+pub(super) fn exp_of_twice<const F: bool>(x: f32) -> (f32, f32) {
+    let shifted = fma::<F>(x, 2.0 * core::f32::consts::LOG2_E, ROUND_BIASED);
+    let n = shifted - ROUND_BIASED;
+    let r = fma::<F>(n, -0.5 * LN_2_HIGH, x);
+    let r = fma::<F>(n, -0.5 * LN_2_LOW, r);
+    // (e^2r - 1) / 2 = r + 2 r^2 p(2r).
+    let [c4, c3, c2, c1, c0] = EXP_COEFFICIENTS;
+    let square = r * r;
+    let p = in_halves::<F>([32.0 * c4, 16.0 * c3, 8.0 * c2, 4.0 * c1, 2.0 * c0], r, square);
+    let m = fma::<F>(p, square, r);
+    let power = power_of_two(shifted);
+    (fma::<F>(m, power, fma::<F>(power, 0.5, -0.5)), fma::<F>(m, power, fma::<F>(power, 0.5, 0.5)))
 }
 
 /// 2^x. The fit is good to 0.04 ulp and the reduction is exact.
@@ -102,7 +129,8 @@ pub fn exp2<const F: bool>(x: f32) -> f32 {
     let shifted = x + ROUND_BIASED_TWICE;
     let r = x - (shifted - ROUND_BIASED_TWICE);
     let p = horner::<F, 6>(r, EXP2_COEFFICIENTS);
-    scale(fma::<F>(p, r, 1.0), shifted)
+    let (first, second) = two_powers_of_two(shifted);
+    fma::<F>(p, r, 1.0) * first * second
 }
 
 /// `(2^r - 1) / r` on |r| <= 1/2.
@@ -157,15 +185,26 @@ pub fn exp_m1<const F: bool>(x: f32) -> f32 {
 
 /// The logistic function `1 / (1 + e^-x)`.
 ///
-/// With z = e^-|x| it is 1/(1+z) or z/(1+z). The rounding of 1+z alone would cost more than half an ulp, so what it
-/// lost is known exactly and corrected to first order.
+/// With z = e^-|x| it is 1/(1+z) or z/(1+z), where the rounding of 1+z would cost up to an ulp. Both sides of the division are
+/// taken one and a half times: where z is small the sum then has almost a bit more. Without fused multiply-add that costs
+/// z another rounding, and f64 is taken.
 #[inline(always)]
 pub fn sigmoid<const F: bool>(x: f32) -> f32 {
+    let below = -abs(x);
+    let below = if below < LEAST_EXPONENT_AND_HALF { LEAST_EXPONENT_AND_HALF } else { below };
     let negative = x < 0.0;
-    let z = exp::<F>(-abs(x));
-    let denominator = 1.0 + z;
-    let lost = z - (denominator - 1.0);
-    let quotient = (if negative { z } else { 1.0 }) / denominator;
-    let reciprocal = if negative { 1.0 - quotient } else { quotient };
-    quotient - quotient * reciprocal * lost
+    if !F {
+        let z = exp_wide::<F>(f64::from(below));
+        return ((if negative { z } else { 1.0 }) / (1.0 + z)) as f32;
+    }
+    let (m, shifted) = reduce_and_exp_m1::<F>(below, ROUND_BIASED_TWICE);
+    let (first, second) = two_powers_of_two(shifted);
+    let first = f32::from_bits(first.to_bits() | HALF_MORE);
+    let z = fma::<F>(m, first, first) * second;
+    (if negative { z } else { 1.5 }) / (z + 1.5)
 }
+
+/// The bit that makes 1.5 times a power of two of it.
+const HALF_MORE: u32 = 1 << 22;
+/// One and a half times the exponential of what is not greater is zero.
+const LEAST_EXPONENT_AND_HALF: f32 = -105.0;

@@ -1,20 +1,22 @@
 //! Hyperbolic functions and their inverses.
 
-use super::arithmetic::{abs, copysign, fma, horner};
-use super::exponential::{exp_m1_wide, exp_normal, exp_wide};
+use super::arithmetic::{abs, copysign};
+use super::exponential::{exp_m1_wide, exp_of_twice, exp_wide};
 use super::logarithm::ln_1p_wide;
 
-/// The hyperbolic tangent: an odd polynomial below 0.625 (fit good to 0.1 ulp), `1 - 2/(e^2x + 1)` above.
+/// The hyperbolic tangent: `(1 - z) / (1 + z)` with z = e^-2|x|. That z is at most one keeps the rounding of the sum small
+/// where the result is: there 1 + z is almost two. Without fused multiply-add it would be too great all the same, and f64 is taken.
 #[inline(always)]
 pub fn tanh<const F: bool>(x: f32) -> f32 {
     let magnitude = abs(x);
-    let square = x * x;
-    let p = horner::<F, 5>(square, [-0.005_514_837, 0.020_469_1, -0.053_687_92, 0.133_308_29, -0.333_332_6]);
-    let small = fma::<F>(p * square, x, x);
-    let power = exp_normal::<F>(magnitude + magnitude);
-    let large = 1.0 - 2.0 / (power + 1.0);
+    let magnitude = if magnitude > 10.0 { 10.0 } else { magnitude };
+    if !F {
+        let m = exp_m1_wide::<F>(-2.0 * f64::from(magnitude));
+        return copysign((m / (m + 2.0)) as f32, x);
+    }
+    let (difference, sum) = exp_of_twice::<F>(-magnitude);
     // The sign is put on last, so that -0 keeps it.
-    copysign(if magnitude < 0.625 { small } else { large }, x)
+    copysign(difference / sum, x)
 }
 
 /// |x| in f64, bounded to what still fits the exponential: beyond it sinh and cosh are infinite in f32.
