@@ -54,12 +54,14 @@ fn narrow_columns(launch: &mut Launch<'_>) {
     if g.orientation != Orientation::Columns || work(launch, positions) < WORTH_WAKING {
         return;
     }
-    let wanted = 2 * rayon::current_num_threads();
+    let threads = rayon::current_num_threads();
     let chunks =
         if launch.exec.passes.iter().any(|p| !p.scans.is_empty()) { 1 } else { g.reduced().div_ceil(CHUNK) };
     let blocks = |columns: usize| g.c * g.b.div_ceil(columns) * chunks;
     let mut columns = launch.steps.outer;
-    while blocks(columns) < wanted && columns > NARROWEST {
+    // One for each thread is even, and reads longer runs than two would.
+    let is_enough = |blocks: usize| blocks == threads || blocks >= 2 * threads;
+    while !is_enough(blocks(columns)) && columns > NARROWEST {
         columns = (columns / 2).next_multiple_of(64).max(NARROWEST);
     }
     if columns != launch.steps.outer {
