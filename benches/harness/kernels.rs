@@ -6,12 +6,6 @@ fuse! {
     /// Keeps the root of a variance away from zero.
     const EPSILON: f32 = 0.00001;
 
-    /// The tanh form of gelu.
-    #[op]
-    fn gelu(x: f32) -> f32 {
-        0.5 * x * (1.0 + (0.7978846 * (x + 0.044715 * (x * x * x))).tanh())
-    }
-
     /// `x sigmoid(x)`.
     #[op]
     fn silu(x: f32) -> f32 {
@@ -34,7 +28,7 @@ fuse! {
     /// Bias, gelu and residual.
     #[kernel(launches = 1, assume(M = 4096, N = 4096))]
     pub fn gelu_bias_res<M, N>(x: Tensor<f32, M, N>, b: Tensor<f32, N>, r: Tensor<f32, M, N>) -> Tensor<f32, M, N> {
-        gelu(x + b) + r
+        gelu_tanh(x + b) + r
     }
 
     /// Four activations of one input.
@@ -127,7 +121,7 @@ fuse! {
         w: Tensor<f32, K, N>,
         b: Tensor<f32, N>,
     ) -> Tensor<f32, M, N> {
-        gelu(x.dot(w, K) + b)
+        gelu_tanh(x.dot(w, K) + b)
     }
 
     /// A convolution with batch norm and relu.

@@ -26,11 +26,10 @@ super::prelude_items! {
     /// `x * Φ(x) = x / 2 * (1 + erf(x / √2))`, with the exact error function.
     gelu: Op { fn gelu(x: f32) -> f32 { 0.5 * x * (1.0 + (x * FRAC_1_SQRT_2).erf()) } }
 
-    /// `x / 2 * (1 + tanh(√(2/π) * (x + 0.044715 x³)))`, the usual approximation of `gelu`.
+    /// `x / 2 * (1 + tanh(√(2/π) * (x + 0.044715 x³)))`, the usual approximation of `gelu`. Half of `1 + tanh(u)` is
+    /// `sigmoid(2u)`, which loses no digits where the tangent is near -1.
     gelu_tanh: Op {
-        fn gelu_tanh(x: f32) -> f32 {
-            0.5 * x * (1.0 + (0.7978845608028654 * (x + 0.044715 * x * x * x)).tanh())
-        }
+        fn gelu_tanh(x: f32) -> f32 { x * (x * (1.5957691216057308 + 0.07135481627260025 * x * x)).sigmoid() }
     }
 
     /// `x * sigmoid(1.702 x)`, a rough approximation of `gelu`.

@@ -197,7 +197,13 @@ pub fn sigmoid<const F: bool>(x: f32) -> f32 {
         let z = exp_wide::<F>(f64::from(below));
         return ((if negative { z } else { 1.0 }) / (1.0 + z)) as f32;
     }
-    let (m, shifted) = reduce_and_exp_m1::<F>(below, ROUND_BIASED_TWICE);
+    // As `reduce_and_exp_m1`, but what rounding the remainder loses is kept: that is what 2 ulp leave no room for.
+    let shifted = fma::<F>(below, core::f32::consts::LOG2_E, ROUND_BIASED_TWICE);
+    let n = shifted - ROUND_BIASED_TWICE;
+    let (high, low) = (fma::<F>(n, -LN_2_HIGH, below), n * -LN_2_LOW);
+    let r = high + low;
+    let square = r * r;
+    let m = high + fma::<F>(in_halves::<F>(EXP_COEFFICIENTS, r, square), square, low);
     let (first, second) = two_powers_of_two(shifted);
     let first = f32::from_bits(first.to_bits() | HALF_MORE);
     let z = fma::<F>(m, first, first) * second;
