@@ -84,6 +84,12 @@ pub(super) fn structures(group: &ScheduledGroup) -> Vec<Structure> {
     matrices.chain(scalar).map(Structure::Streamed).collect()
 }
 
+/// Those of the structures that can share a kernel with other groups, whose blocks have [`super::THREADS`] threads.
+pub(super) fn beside_others(mut structures: Vec<Structure>) -> Vec<Structure> {
+    structures.retain(|s| matches!(s, Structure::Streamed(spread) if spread.threads() == super::THREADS));
+    structures
+}
+
 /// Positions on some axes as one number.
 struct Side<'a> {
     axes: &'a [AxisId],

@@ -89,7 +89,13 @@ impl Emitter<'_> {
             let whole = self.builder.bind("whole", whole.max(self.number(1)));
             range = self.builder.bind("range", &*number / &whole);
             *number = self.builder.bind("number", &*number % &whole);
-            let ranges = self.widen(Builtin::GridDim(0).into()) / whole;
+            let mut blocks: Expr = Builtin::GridDim(0).into();
+            if self.blocks_before.as_const() != Some(0) {
+                // Other groups have the first blocks.
+                let before = self.blocks_before.clone();
+                blocks = blocks - self.size_expr(&before);
+            }
+            let ranges = self.widen(blocks) / whole;
             let is_split = self.builder.bind("is_split", self.number(1).lt(&ranges));
             (ranges, is_split)
         };
