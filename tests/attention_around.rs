@@ -134,6 +134,26 @@ fuse! {
     }
 }
 
+fuse! {
+    /// Scores and values are cast, and so is the result.
+    #[kernel(launches = 1)]
+    pub fn of_cast_doubles<S, T, D>(q: Tensor<f64, S, D>, k: Tensor<f64, T, D>, v: Tensor<f64, T, D>) -> Tensor<f64, S, D> {
+        (q as f32).dot(k as f32, D).softmax(T).dot(v as f32, T) as f64
+    }
+
+    /// Only what is normalised is of f64.
+    #[kernel]
+    pub fn of_double_weights<S, T, D>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, D>) -> Tensor<f32, S, D> {
+        ((q.dot(k, D) as f64).softmax(T) as f32).dot(v, T)
+    }
+
+    /// Only what is weighed is of f64.
+    #[kernel]
+    pub fn of_double_values<S, T, D>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f64, T, D>) -> Tensor<f64, S, D> {
+        (q.dot(k, D).softmax(T) as f64).dot(v, T)
+    }
+}
+
 golden::plans! {
     "attention",
     after_cache: 1,
@@ -484,6 +504,22 @@ fn doubles_are_right_and_say_why_they_are_not_streamed() -> Result<(), Error> {
     let text = of_doubles::plan().to_string();
     assert!(text.contains("is not one contraction of f32"), "{text}");
     Ok(())
+}
+
+/// Where f64 prevents the single launch, the plan says at which operation, and what would make it one; the cast does.
+#[test]
+fn doubles_say_what_would_stream_them() {
+    let remedies = [
+        (of_doubles::plan(), "is not one contraction of f32", "cast queries, keys and values to f32"),
+        (of_double_weights::plan(), "only f32 is streamed", "cast the scores to f32"),
+        (of_double_values::plan(), "only f32 is streamed", "leave the weights in f32"),
+    ];
+    for (plan, reason, remedy) in remedies {
+        let mut refused = plan.decisions.iter().filter(|d| d.refusal.is_some());
+        let found = refused.find(|d| d.reason.contains(reason)).and_then(|d| d.remedy.as_ref());
+        assert!(found.is_some_and(|r| r.contains(remedy)), "{remedy}: {found:?}\n{plan}");
+    }
+    assert_eq!(of_cast_doubles::plan().launch_count(), 1);
 }
 
 on_every_device! {

@@ -66,6 +66,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 pub use narrow::fits_narrow;
+pub(crate) use streamed::count_ranges;
 pub use streamed::is_streamed;
 pub(crate) use sweep::count_kept_bytes;
 

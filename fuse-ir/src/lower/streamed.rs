@@ -42,6 +42,7 @@ use levels::Levels;
 use matrix::Matrices;
 use panels::Panels;
 use ranges::Split;
+pub(crate) use ranges::count_ranges;
 pub(super) use ranges::splits;
 pub(crate) use spread::Spread;
 
