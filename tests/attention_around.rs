@@ -37,6 +37,67 @@ fuse! {
         select(seen, q.dot(old_k, D) * scale, f32::NEG_INFINITY).softmax(L).dot(old_v, L)
     }
 
+    /// The same with no launch to put ranges of keys together.
+    #[kernel(launches = 1, assume(H = 8, L = 4096, S = 1, D = 64))]
+    pub fn append_at_once<H, S, L, D>(
+        old_k: &mut Tensor<f32, H, L, D>, old_v: &mut Tensor<f32, H, L, D>, q: Tensor<f32, H, S, D>,
+        k: Tensor<f32, H, S, D>, v: Tensor<f32, H, S, D>, pos: i64, scale: f32,
+    ) -> Tensor<f32, H, S, D> {
+        old_k.slice(L, pos, S) = k;
+        old_v.slice(L, pos, S) = v;
+        let seen = index(L) <= index(S) + pos;
+        select(seen, q.dot(old_k, D) * scale, f32::NEG_INFINITY).softmax(L).dot(old_v, L)
+    }
+
+    /// Its two steps, each a kernel: the rows are stored.
+    #[kernel(launches = 1)]
+    pub fn store_rows<H, S, L, D>(cache: &mut Tensor<f32, H, L, D>, rows: Tensor<f32, H, S, D>, pos: i64) {
+        cache.slice(L, pos, S) = rows;
+    }
+
+    /// And all of the cache is attended over.
+    #[kernel(assume(H = 8, L = 4096, S = 1, D = 64))]
+    pub fn attend_over<H, S, L, D>(
+        k: Tensor<f32, H, L, D>, v: Tensor<f32, H, L, D>, q: Tensor<f32, H, S, D>, pos: i64, scale: f32,
+    ) -> Tensor<f32, H, S, D> {
+        let seen = index(L) <= index(S) + pos;
+        select(seen, q.dot(k, D) * scale, f32::NEG_INFINITY).softmax(L).dot(v, L)
+    }
+
+    /// The rows are narrow, turned by an angle, and go into a cache of which a window is attended over.
+    #[kernel(launches = 1, assume(H = 8, L = 4096, S = 4, D = 64))]
+    pub fn append_turned<H, S, L, D>(
+        old_k: &mut Tensor<f16, H, L, D>, old_v: &mut Tensor<f16, H, L, D>, q: Tensor<f32, H, S, D>,
+        k: Tensor<f32, H, S, D>, v: Tensor<f32, H, S, D>, turn: Tensor<f32, S, D>, pos: i64,
+    ) -> Tensor<f32, H, S, D> {
+        old_k.slice(L, pos, S) = (k * turn) as f16;
+        old_v.slice(L, pos, S) = v as f16;
+        let back = index(S) + pos - index(L);
+        select((back >= 0) & (back < 100), q.dot(old_k, D), f32::NEG_INFINITY).softmax(L).dot(old_v, L)
+    }
+
+    /// What is attended over is the cache as it was, with the rows that are overwritten afterwards.
+    #[kernel(assume(H = 8, L = 4096, S = 1, D = 64))]
+    pub fn attend_then_store<H, S, L, D>(
+        old_k: &mut Tensor<f32, H, L, D>, v: Tensor<f32, H, L, D>, q: Tensor<f32, H, S, D>,
+        k: Tensor<f32, H, S, D>, pos: i64,
+    ) -> Tensor<f32, H, S, D> {
+        let seen = q.dot(old_k, D).softmax(L).dot(v, L);
+        old_k.slice(L, pos, S) = k;
+        seen
+    }
+
+    /// Two stretches that may share rows: all of the cache is written again.
+    #[kernel(assume(H = 8, L = 4096, S = 1, D = 64))]
+    pub fn append_twice<H, S, L, D>(
+        old_k: &mut Tensor<f32, H, L, D>, v: Tensor<f32, H, L, D>, q: Tensor<f32, H, S, D>,
+        k: Tensor<f32, H, S, D>, pos: i64, other: i64,
+    ) -> Tensor<f32, H, S, D> {
+        old_k.slice(L, pos, S) = k;
+        old_k.slice(L, other, S) = -k;
+        q.dot(old_k, D).softmax(L).dot(v, L)
+    }
+
     /// Keys and values of eight bits, each row with its scale.
     #[kernel(launches = 1, assume(H = 8, S = 16, T = 1024, D = 64))]
     pub fn of_eight_bits<H, S, T, D>(
@@ -73,10 +134,33 @@ fuse! {
     }
 }
 
+fuse! {
+    /// Scores and values are cast, and so is the result.
+    #[kernel(launches = 1)]
+    pub fn of_cast_doubles<S, T, D>(q: Tensor<f64, S, D>, k: Tensor<f64, T, D>, v: Tensor<f64, T, D>) -> Tensor<f64, S, D> {
+        (q as f32).dot(k as f32, D).softmax(T).dot(v as f32, T) as f64
+    }
+
+    /// Only what is normalised is of f64.
+    #[kernel]
+    pub fn of_double_weights<S, T, D>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f32, T, D>) -> Tensor<f32, S, D> {
+        ((q.dot(k, D) as f64).softmax(T) as f32).dot(v, T)
+    }
+
+    /// Only what is weighed is of f64.
+    #[kernel]
+    pub fn of_double_values<S, T, D>(q: Tensor<f32, S, D>, k: Tensor<f32, T, D>, v: Tensor<f64, T, D>) -> Tensor<f64, S, D> {
+        (q.dot(k, D).softmax(T) as f64).dot(v, T)
+    }
+}
+
 golden::plans! {
     "attention",
     after_cache: 1,
-    append: 2,
+    append: 1,
+    append_at_once: 1,
+    append_turned: 1,
+    attend_then_store: 2,
     of_eight_bits: 1,
     merged_with_residual: 1,
     projected: 3,
@@ -285,13 +369,127 @@ fn projections_stay_apart_with_bytes_and_time() {
     }
 }
 
-/// What is appended is attended to where it comes from, and written afterwards; the plan says why, and what that costs.
+/// What is appended is attended to where it comes from, and stored by the same launch: the bits are those of two kernels, one
+/// after the other, wherever the rows lie and whether or not ranges of keys have blocks of their own.
 #[test]
-fn an_append_in_place_is_a_launch_of_its_own_with_bytes_and_time() {
-    let plan = append::plan();
-    let found = refusals(plan, "", "");
-    assert!(!found.is_empty(), "nothing is refused in\n{plan}");
+fn an_append_is_one_launch_with_the_bits_of_two() -> Result<(), Error> {
+    for (h, s, l, d, pos) in [(1, 1, 1, 4, 0), (2, 3, 70, 8, 0), (2, 3, 70, 8, 67), (2, 1, 1500, 16, 1100)] {
+        let caches = [1, 2].map(|seed| values(h * l * d, seed));
+        let [q, k, v] = [3, 4, 5].map(|seed| put(&values(h * s * d, seed), [h, s, d]));
+        let (q, k, v, at) = (q?, k?, v?, pos as i64);
+        let cache = || Ok::<_, Error>((put(&caches[0], [h, l, d])?, put(&caches[1], [h, l, d])?));
+        let (mut want_k, mut want_v) = cache()?;
+        store_rows(&mut want_k, &k, at)?;
+        store_rows(&mut want_v, &v, at)?;
+        let want = attend_over(&want_k, &want_v, &q, at, 0.5)?.to_vec()?;
+        let (mut own_k, mut own_v) = cache()?;
+        let got = append(&mut own_k, &mut own_v, &q, &k, &v, at, 0.5)?.to_vec()?;
+        assert_eq!(got, want, "{l} rows, at {pos}");
+        assert!(own_k.to_vec()? == want_k.to_vec()? && own_v.to_vec()? == want_v.to_vec()?, "at {pos}");
+        let (mut own_k, mut own_v) = cache()?;
+        let got = append_at_once(&mut own_k, &mut own_v, &q, &k, &v, at, 0.5)?.to_vec()?;
+        let off = got.iter().zip(&want).map(|(got, want)| (got - want).abs()).fold(0.0, f32::max);
+        assert!(off <= 1e-6, "{l} rows, at {pos}: off by {off}");
+        assert!(own_k.to_vec()? == want_k.to_vec()? && own_v.to_vec()? == want_v.to_vec()?, "at {pos}");
+    }
+    Ok(())
+}
+
+/// Positions outside the cache are an error before anything is written.
+#[test]
+fn an_append_past_the_end_changes_nothing() -> Result<(), Error> {
+    let (h, s, l, d) = (1, 2, 5, 4);
+    let old = values(h * l * d, 1);
+    let row = put(&values(h * s * d, 2), [h, s, d])?;
+    for at in [-1, 4] {
+        let (mut k, mut v) = (put(&old, [h, l, d])?, put(&old, [h, l, d])?);
+        assert!(append(&mut k, &mut v, &row, &row, &row, at, 1.0).is_err(), "at {at}");
+        assert!(k.to_vec()? == old && v.to_vec()? == old, "at {at}");
+    }
+    Ok(())
+}
+
+/// Rows that are computed before they are stored and narrowed are those that are attended over.
+#[test]
+fn rows_that_are_computed_are_appended() -> Result<(), Error> {
+    let (h, s, l, d) = (2, 3, 300, 8);
+    let half = |x: &f32| f64::from(fuse::f16::from_f32(*x).to_f32());
+    for pos in [0, 150, 297] {
+        let [old_k, old_v] = [1, 2].map(|seed| values(h * l * d, seed));
+        let [q, k, v] = [3, 4, 5].map(|seed| values(h * s * d, seed));
+        let turn = values(s * d, 6);
+        let narrow = |x: &[f32]| x.iter().map(|x| fuse::f16::from_f32(*x)).collect::<Vec<_>>();
+        let (mut cache_k, mut cache_v) = (put(&narrow(&old_k), [h, l, d])?, put(&narrow(&old_v), [h, l, d])?);
+        let at = |x: &[f32]| put(x, [h, s, d]);
+        let (of_turn, start) = (put(&turn, [s, d])?, pos as i64);
+        let got = append_turned(&mut cache_k, &mut cache_v, &at(&q)?, &at(&k)?, &at(&v)?, &of_turn, start)?;
+        let got = got.to_vec()?;
+        let turned: Vec<f32> = k.iter().enumerate().map(|(at, k)| k * turn[at % (s * d)]).collect();
+        let replace = |old: &[f32], new: &[f32]| -> Vec<f64> {
+            let mut all: Vec<f64> = old.iter().map(half).collect();
+            for x in 0..h {
+                let new = new[x * s * d..][..s * d].iter().map(half);
+                all[(x * l + pos) * d..][..s * d].iter_mut().zip(new).for_each(|(to, new)| *to = new);
+            }
+            all
+        };
+        let (k, v) = (replace(&old_k, &turned), replace(&old_v, &v));
+        let same = |cache: &Tensor<fuse::f16, 3>, want: &[f64]| -> Result<bool, Error> {
+            Ok(cache.to_vec()?.iter().map(|x| f64::from(x.to_f32())).eq(want.iter().copied()))
+        };
+        assert!(same(&cache_k, &k)? && same(&cache_v, &v)?, "what is cached at {pos}");
+        let (q, k, v) = (heads(&wide(&q), h), heads(&k, h), heads(&v, h));
+        for x in 0..h {
+            let want = attend(&q[x], &k[x], &v[x], d, 1.0, |i, j| j <= i + pos && i + pos < j + 100);
+            near(&format!("at {pos}, head {x}"), &got[x * s * d..][..s * d], &want);
+        }
+    }
+    Ok(())
+}
+
+/// Where rows are read that are then overwritten, the store waits; the plan says so, and what that costs.
+#[test]
+fn what_is_read_before_it_is_overwritten_takes_two_launches() -> Result<(), Error> {
+    let found = refusals(attend_then_store::plan(), "`old_k` is overwritten by a later launch", "");
+    assert!(!found.is_empty(), "nothing is refused in\n{}", attend_then_store::plan());
     assert!(found.iter().flatten().all(|cost| *cost > 0.0), "{found:?}");
+    let (h, s, l, d, pos) = (2, 2, 90, 8, 40);
+    let [old_k, v] = [1, 2].map(|seed| values(h * l * d, seed));
+    let [q, k] = [3, 4].map(|seed| values(h * s * d, seed));
+    let mut cache = put(&old_k, [h, l, d])?;
+    let (of_q, of_k) = (put(&q, [h, s, d])?, put(&k, [h, s, d])?);
+    let got = attend_then_store(&mut cache, &put(&v, [h, l, d])?, &of_q, &of_k, pos as i64)?.to_vec()?;
+    let mut stored = old_k.clone();
+    for x in 0..h {
+        let [q, k, v] = [(&q, s), (&old_k, l), (&v, l)].map(|(of, n)| wide(&of[x * n * d..][..n * d]));
+        near(&format!("head {x}"), &got[x * s * d..][..s * d], &attend(&q, &k, &v, d, 1.0, |_, _| true));
+    }
+    for x in 0..h {
+        stored[(x * l + pos) * d..][..s * d].copy_from_slice(&k[x * s * d..][..s * d]);
+    }
+    assert_eq!(cache.to_vec()?, stored);
+    Ok(())
+}
+
+/// Where two stretches may overlap all of the cache is stored, which waits for what reads it.
+#[test]
+fn stretches_that_may_overlap_take_several_launches() -> Result<(), Error> {
+    assert!(append_twice::plan().launch_count() > 1, "{}", append_twice::plan());
+    let (h, s, l, d) = (1, 2, 20, 4);
+    let [old_k, v] = [1, 2].map(|seed| values(h * l * d, seed));
+    let [q, k] = [3, 4].map(|seed| values(h * s * d, seed));
+    for (pos, other) in [(3, 4), (3, 12), (12, 3)] {
+        let mut cache = put(&old_k, [h, l, d])?;
+        let (of_q, of_k) = (put(&q, [h, s, d])?, put(&k, [h, s, d])?);
+        let of_v = put(&v, [h, l, d])?;
+        let got = append_twice(&mut cache, &of_v, &of_q, &of_k, pos as i64, other as i64)?.to_vec()?;
+        let mut all = old_k.clone();
+        all[pos * d..][..s * d].copy_from_slice(&k);
+        all[other * d..][..s * d].iter_mut().zip(&k).for_each(|(to, k)| *to = -k);
+        assert_eq!(cache.to_vec()?, all, "at {pos} and {other}");
+        near("scores", &got, &attend(&wide(&q), &wide(&all), &wide(&v), d, 1.0, |_, _| true));
+    }
+    Ok(())
 }
 
 /// Scores of f64 are right, in several launches, and the plan says why.
@@ -308,9 +506,30 @@ fn doubles_are_right_and_say_why_they_are_not_streamed() -> Result<(), Error> {
     Ok(())
 }
 
+/// Where f64 prevents the single launch, the plan says at which operation, and what would make it one; the cast does.
+#[test]
+fn doubles_say_what_would_stream_them() {
+    let remedies = [
+        (of_doubles::plan(), "is not one contraction of f32", "cast queries, keys and values to f32"),
+        (of_double_weights::plan(), "only f32 is streamed", "cast the scores to f32"),
+        (of_double_values::plan(), "only f32 is streamed", "leave the weights in f32"),
+    ];
+    for (plan, reason, remedy) in remedies {
+        let mut refused = plan.decisions.iter().filter(|d| d.refusal.is_some());
+        let found = refused.find(|d| d.reason.contains(reason)).and_then(|d| d.remedy.as_ref());
+        assert!(found.is_some_and(|r| r.contains(remedy)), "{remedy}: {found:?}\n{plan}");
+    }
+    assert_eq!(of_cast_doubles::plan().launch_count(), 1);
+}
+
 on_every_device! {
     new_keys_after_a_cache_are_right,
     appended_keys_are_seen_and_stay,
+    an_append_is_one_launch_with_the_bits_of_two,
+    an_append_past_the_end_changes_nothing,
+    rows_that_are_computed_are_appended,
+    what_is_read_before_it_is_overwritten_takes_two_launches,
+    stretches_that_may_overlap_take_several_launches,
     dequantised_keys_are_right,
     merged_heads_and_a_residual_are_right,
     projections_before_and_after_are_right,

@@ -92,7 +92,7 @@ fn operations_that_the_sizes_do_not_allow() {
 fn an_extent_that_does_not_divide() {
     check(
         heads_of(&zeros([10]), 4),
-        "kernel `heads_of`: `split`: axis `F` is 10, but `H * D` is 8 (tests/errors.rs:22)",
+        "kernel `heads_of`: argument `x`: axis `F` is 10, but `split` divides it by `H`, which is 4 (tests/errors.rs:22)",
     );
 }
 

@@ -2,6 +2,7 @@
 //! outside a block.
 
 use crate::diagnostic::{Diagnostics, Place, messages};
+use crate::syntax::find_too_deep;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 
@@ -27,7 +28,9 @@ pub(crate) fn read_attribute(
             _ => rest.push(TokenStream::from_iter(argument)),
         }
     }
-    if let Ok(other) = syn::parse2::<syn::Item>(item.clone())
+    // What is nested too deep is reported by the block, without syn.
+    if find_too_deep(item.clone()).is_none()
+        && let Ok(other) = syn::parse2::<syn::Item>(item.clone())
         && !matches!(other, syn::Item::Fn(_) | syn::Item::Verbatim(_))
     {
         diagnostics.report(messages::attribute_on_other_item(Place::of(&other), marker));

@@ -198,7 +198,13 @@ pub struct ScalarItems {
 struct FnFacts {
     results: Vec<DType>,
     may_fault: bool,
+    /// Operations as written, those of callees included at each call.
+    operations: u64,
 }
+
+/// The most operations of an op with all that it calls: calls are inlined, and what is called twice at each of many levels
+/// has no end.
+pub const MOST_OPERATIONS_OF_OP: u64 = 1 << 16;
 
 /// Types and lowers the scalar items of a block: constants, ops and combiners, in any order.
 ///
@@ -286,12 +292,18 @@ fn define_function(
         &signature.result,
         diagnostics,
     );
-    let function = body
-        .and_then(|body| generate::generate_function(&name, &body, items, diagnostics))
-        .unwrap_or_else(|_| function_of_zeros(&name, &signature));
+    let function = body.and_then(|body| generate::generate_function(&name, &body, items, diagnostics));
+    let function = function.and_then(|function| match count_operations(&function, items) {
+        too_many if too_many > MOST_OPERATIONS_OF_OP => {
+            Err(diagnostics.report(messages::op_too_large(signature.span, &name, MOST_OPERATIONS_OF_OP)))
+        }
+        _ => Ok(function),
+    });
+    let function = function.unwrap_or_else(|_| function_of_zeros(&name, &signature));
+    let operations = count_operations(&function, items);
     let may_fault = function_may_fault(&function, items);
     let id = FnId::from_index(items.functions.len());
-    items.facts.push(FnFacts { results: signature.results.clone(), may_fault });
+    items.facts.push(FnFacts { results: signature.results.clone(), may_fault, operations });
     items.functions.push(function);
     items.by_name.insert(source.name.clone(), FnSig { id, ..signature });
 }
@@ -306,6 +318,33 @@ fn function_of_zeros(name: &str, signature: &FnSig) -> ScalarFn {
         body: Vec::new(),
         results: signature.results.iter().map(|&dtype| Expr::Constant(Value::zero(dtype))).collect(),
     }
+}
+
+/// The operations of a function whose callees' facts are known.
+fn count_operations(function: &ScalarFn, items: &ScalarItems) -> u64 {
+    fn in_expr(expr: &Expr, items: &ScalarItems) -> u64 {
+        let of = |args: &[Expr]| args.iter().fold(0u64, |sum, arg| sum.saturating_add(in_expr(arg, items)));
+        match expr {
+            Expr::Constant(_) | Expr::Variable(_) => 0,
+            Expr::Op(_, args) => of(args).saturating_add(1),
+            Expr::Call { function, args, .. } => {
+                let callee = items.facts.get(function.index()).map_or(0, |facts| facts.operations);
+                of(args).saturating_add(callee).saturating_add(1)
+            }
+        }
+    }
+    fn in_statements(statements: &[Stmt], items: &ScalarItems) -> u64 {
+        let of = |statement: &Stmt| match statement {
+            Stmt::Assign { value, .. } => in_expr(value, items),
+            Stmt::If { condition, then, otherwise } => in_expr(condition, items)
+                .saturating_add(in_statements(then, items))
+                .saturating_add(in_statements(otherwise, items)),
+            Stmt::For { body, .. } => in_statements(body, items),
+        };
+        statements.iter().fold(0u64, |sum, statement| sum.saturating_add(of(statement)))
+    }
+    let results = function.results.iter().fold(0u64, |sum, expr| sum.saturating_add(in_expr(expr, items)));
+    in_statements(&function.body, items).saturating_add(results)
 }
 
 /// Whether evaluating a function may fault; its callees' facts are known.

@@ -7,9 +7,12 @@
 mod attribute;
 mod block;
 mod dimension;
+mod nesting;
 mod signature;
 
 pub use block::parse_block;
+pub use nesting::MOST_NESTED;
+pub(crate) use nesting::find_too_deep;
 pub(crate) use signature::parse_tensor_type;
 
 use crate::diagnostic::Place;

@@ -15,7 +15,7 @@ use crate::dtype::Value;
 use crate::eval::{eval_fn, eval_op};
 use crate::graph::{AxisSource, Check, CheckKind, Condition, Kernel, Param, ParamKind};
 use crate::id::{AxisId, ParamId};
-use crate::index_map::Extent;
+use crate::index_map::{Extent, IndexExpr};
 use equation::{Solution, Unknowns, evaluate_extent, solve_for_unknown};
 
 /// The mark of an axis that has no extent yet. Extents are never negative.
@@ -340,6 +340,20 @@ fn evaluate_condition(b: &Binding<'_>, condition: &Condition) -> Option<Value> {
     }
 }
 
+/// By what `axis` was divided to give an axis of `expected`, if one was.
+fn divisor_of<'a>(kernel: &'a Kernel, axis: AxisId, expected: &Extent) -> Option<&'a Extent> {
+    let mut divisor = None;
+    expected.for_each_leaf(&mut |leaf| {
+        let IndexExpr::Extent(part) = leaf else { return };
+        if let AxisSource::Derived(IndexExpr::FloorDiv(whole, by)) = &kernel.axis(*part).source
+            && **whole == IndexExpr::Extent(axis)
+        {
+            divisor = Some(&**by);
+        }
+    });
+    divisor
+}
+
 fn run_check(b: &Binding<'_>, check: &Check) -> Result<(), Box<BindError>> {
     let kernel = || b.kernel.name.clone();
     match &check.kind {
@@ -374,8 +388,23 @@ fn run_check(b: &Binding<'_>, check: &Check) -> Result<(), Box<BindError>> {
             let extent = b.extents[axis.index()];
             let value = b.evaluate(expected)?;
             if extent != value {
+                let argument = b.argument_with(*axis);
+                // What was derived by a division that leaves a rest is of no help.
+                if let Some(divisor) = divisor_of(b.kernel, *axis, expected) {
+                    return Err(Box::new(BindError::Indivisible {
+                        kernel: kernel(),
+                        argument,
+                        op: op.clone(),
+                        axis: b.name(*axis),
+                        extent,
+                        expression: error::name_axes(b.kernel, divisor),
+                        divisor: b.evaluate(divisor)?,
+                        origin: check.origin.clone(),
+                    }));
+                }
                 return Err(Box::new(BindError::Unequal {
                     kernel: kernel(),
+                    argument,
                     op: op.clone(),
                     axis: b.name(*axis),
                     extent,

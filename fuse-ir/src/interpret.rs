@@ -141,7 +141,7 @@ pub fn interpret(program: &Program, inputs: &Inputs) -> Result<Outputs, Interpre
         for group in &launch.parts {
             for each in group.loops() {
                 run_group(&mut call, each)?;
-                // A streamed group is alone in its launch, and what a link reads is complete.
+                // What a link reads is complete, and what shares the launch of a streamed group touches other elements.
                 call.launch += if group.links.is_empty() { 0 } else { each.launches() };
             }
         }

@@ -66,6 +66,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 pub use narrow::fits_narrow;
+pub(crate) use streamed::count_ranges;
 pub use streamed::is_streamed;
 pub(crate) use sweep::count_kept_bytes;
 
@@ -313,8 +314,17 @@ fn list_steps<'p>(program: &Program, parts: &'p [ScheduledGroup]) -> Vec<(Vec<&'
     if let [group] = parts {
         return (0..count_steps(program, group)).map(|step| (vec![group], step)).collect();
     }
-    let steps = parts.iter().map(ScheduledGroup::launches).max().unwrap_or(0);
-    (0..steps).map(|step| (parts.iter().filter(|p| p.launches() > step).collect(), step)).collect()
+    let steps_of = |part: &ScheduledGroup| match part.kind {
+        ScheduleKind::Streamed => count_steps(program, part),
+        _ => part.launches(),
+    };
+    // A streamed group has the last blocks: it asks how many there are.
+    let is_streamed = |group: &&ScheduledGroup| group.kind == ScheduleKind::Streamed;
+    let running = |step| {
+        let running = || parts.iter().filter(move |p| steps_of(p) > step);
+        running().filter(|p| !is_streamed(p)).chain(running().filter(is_streamed)).collect()
+    };
+    (0..parts.iter().map(steps_of).max().unwrap_or(0)).map(|step| (running(step), step)).collect()
 }
 
 /// The kernels of a group that is alone in its launch. The second of a contraction has blocks only where the first is split.
@@ -324,7 +334,7 @@ fn count_steps(program: &Program, group: &ScheduledGroup) -> u32 {
 }
 
 /// The structures to embed for these groups, the best first; one for each group. Groups side by side take the one that
-/// fits every call.
+/// fits every call; but of a streamed group all that have as many threads as the others.
 fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -> Vec<Vec<Structure>> {
     let of_group = |group: &ScheduledGroup| match group.kind {
         ScheduleKind::Pointwise => pointwise::structures(program, group),
@@ -339,7 +349,16 @@ fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -
     };
     match groups {
         [group] => of_group(group).into_iter().map(|s| vec![s]).collect(),
-        _ => vec![groups.iter().filter_map(|g| of_group(g).last().copied()).collect()],
+        _ => {
+            let beside = |group: &&ScheduledGroup| match of_group(group) {
+                all if group.kind == ScheduleKind::Streamed && step == 0 => streamed::beside_others(all),
+                all => all.last().copied().into_iter().collect(),
+            };
+            let each: Vec<Vec<Structure>> = groups.iter().map(beside).collect();
+            let most = each.iter().map(Vec::len).max().unwrap_or(0);
+            let variant = |k: usize| each.iter().filter_map(|s| s.get(k).or(s.last()).copied()).collect();
+            (0..most).map(variant).collect()
+        }
     }
 }
 

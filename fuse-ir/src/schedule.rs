@@ -16,6 +16,7 @@
 //! `ArgMax`/`ArgMin` carry (value, position); of equals the smaller position wins, so that any tree gives the first.
 //! `cumsum` starts at zero and runs from first to last.
 
+pub(crate) mod apart;
 pub mod build;
 pub mod contraction;
 mod dimensions;

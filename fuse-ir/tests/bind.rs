@@ -273,6 +273,6 @@ fn an_equality_check_names_the_operation() {
         &k,
         &[&[13], &[3, 4]],
         &[],
-        Err("kernel `k`: `split`: axis `F` is 13, but `H * D` is 12 (src/lib.rs:7)"),
+        Err("kernel `k`: argument `x`: `split`: axis `F` is 13, but `H * D` is 12 (src/lib.rs:7)"),
     );
 }

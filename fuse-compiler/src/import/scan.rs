@@ -81,23 +81,36 @@ fn names_of_use(item: &Item) -> Vec<String> {
     names
 }
 
-/// The paths that bodies call, without generic arguments.
+/// The paths that bodies call, without generic arguments. What a body binds itself, by a parameter, `let` or `fn`, is
+/// nothing from elsewhere.
 #[derive(Default)]
 struct Calls {
     found: Vec<syn::Path>,
+    found_in_body: Vec<syn::Path>,
+    bound: BTreeSet<String>,
 }
 
 impl Calls {
     fn visit_body_of(&mut self, item: &Item) {
         match item {
-            Item::Op(op) => self.visit_block(&op.function.block),
+            Item::Op(op) => {
+                self.visit_signature(&op.function.sig);
+                self.visit_block(&op.function.block);
+            }
             Item::Reduce(reduce) => {
+                self.visit_signature(&reduce.function.sig);
                 self.visit_block(&reduce.function.block);
                 self.visit_expr(&reduce.identity);
             }
-            Item::Fn(function) => self.visit_block(&function.body),
+            Item::Fn(function) => {
+                self.bound.extend(function.params.iter().map(|param| param.name.to_string()));
+                self.visit_block(&function.body);
+            }
             Item::Const(_) | Item::Use(_) | Item::Broken(_) => {}
         }
+        let bound = std::mem::take(&mut self.bound);
+        let found = std::mem::take(&mut self.found_in_body);
+        self.found.extend(found.into_iter().filter(|path| !bound.contains(&path_text(path))));
     }
 
     fn add(&mut self, callee: &syn::Expr) {
@@ -105,12 +118,22 @@ impl Calls {
         if callee.qself.is_none() {
             let mut path = callee.path.clone();
             path.segments.iter_mut().for_each(|segment| segment.arguments = syn::PathArguments::None);
-            self.found.push(path);
+            self.found_in_body.push(path);
         }
     }
 }
 
 impl<'ast> Visit<'ast> for Calls {
+    fn visit_pat_ident(&mut self, pattern: &'ast syn::PatIdent) {
+        self.bound.insert(pattern.ident.to_string());
+        visit::visit_pat_ident(self, pattern);
+    }
+
+    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+        self.bound.insert(function.sig.ident.to_string());
+        visit::visit_item_fn(self, function);
+    }
+
     fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
         self.add(&call.func);
         visit::visit_expr_call(self, call);

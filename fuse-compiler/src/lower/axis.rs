@@ -8,6 +8,7 @@ use crate::diagnostic::{Place, Reported, messages};
 use crate::syntax::{Dimension, DimensionOp};
 use fuse_ir::graph::{AxisSource, CheckKind};
 use fuse_ir::id::{AxisId, NodeId};
+use fuse_ir::index_map::polynomial::ExtentFacts;
 use fuse_ir::index_map::{Extent, IndexExpr};
 use proc_macro2::Ident;
 
@@ -88,21 +89,39 @@ pub(super) fn require_new_axis(
     Err(cx.report(messages::axis_there_already(place, &name)))
 }
 
-/// An operation gives `axis` this extent: its source, if it has none; else the two must be equal at the call.
-pub(super) fn make_axis(cx: &mut Context<'_>, op: &str, axis: AxisId, extent: Extent, site: &Site) {
+/// An operation gives `axis` this extent: its source, if it has none; else the two must be equal at the call. An error
+/// where they never are.
+pub(super) fn make_axis(
+    cx: &mut Context<'_>,
+    op: &str,
+    axis: AxisId,
+    extent: Extent,
+    site: &Site,
+) -> Result<(), Reported> {
     if extent == IndexExpr::Extent(axis) {
-        return;
+        return Ok(());
     }
     if !cx.graph.sourced[axis.index()] {
         cx.graph.set_source(axis, AxisSource::Derived(extent));
-        return;
+        return Ok(());
     }
     match &cx.graph.kernel.axis(axis).source {
-        AxisSource::Derived(known) if *known == extent => return,
-        AxisSource::Static(known) if extent == IndexExpr::Const(*known as i64) => return,
+        AxisSource::Derived(known) if *known == extent => return Ok(()),
+        AxisSource::Static(known) if extent == IndexExpr::Const(*known as i64) => return Ok(()),
         AxisSource::Derived(_) | AxisSource::Static(_) | AxisSource::Shape | AxisSource::Host(_) => {}
     }
+    if let Some(difference) = known_difference(cx, &extent, &IndexExpr::Extent(axis)).filter(|n| *n != 0) {
+        let name = cx.graph.axis_name(axis).to_owned();
+        return Err(cx.report(messages::extent_cannot_fit(site.place, op, &name, difference)));
+    }
     cx.graph.add_check(CheckKind::Equal { op: op.to_owned(), axis, expected: extent }, None, site);
+    Ok(())
+}
+
+/// By how much two extents differ, where that follows from the declarations: `N + 2` and `N` differ by 2 at every call.
+pub(super) fn known_difference(cx: &Context<'_>, a: &Extent, b: &Extent) -> Option<i64> {
+    let difference = IndexExpr::Sub(Box::new(a.clone()), Box::new(b.clone()));
+    ExtentFacts::compute(&cx.graph.kernel).normalize(&difference).as_constant()
 }
 
 /// An extent as written in generics.

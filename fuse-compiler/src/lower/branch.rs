@@ -25,7 +25,7 @@ use fuse_ir::scalar::{Expr, ScalarFn, ScalarOp, Stmt, Variable};
 pub(super) fn lower_if(cx: &mut Context<'_>, expr: &syn::ExprIf) -> Result<Value, Reported> {
     let site = site_of(cx, expr);
     if let syn::Expr::Let(found) = &*expr.cond {
-        return Err(cx.report(messages::keyword_not_supported(Place::of(&found.let_token), "if let")));
+        return Err(cx.report(messages::keyword_not_supported(Place::of(&found.let_token), "`if let`")));
     }
     let condition = lower_expr(cx, &expr.cond)?;
     let condition_place = Place::of(&expr.cond);

@@ -5,7 +5,7 @@ use super::axis::{lower_axis, names_axes};
 use super::branch::{guard_call, unify_sides};
 use super::composite::{find_composite, inline_composite};
 use super::constant::{expect_dtype, expect_node};
-use super::context::Context;
+use super::context::{Context, Variable};
 use super::expr::lower_expr;
 use super::graph::Graph;
 use super::method::apply_method;
@@ -204,6 +204,13 @@ fn lower_method_as_function(
         None => name,
     };
     let Some(method) = find_method(method_name) else {
+        match cx.find_variable(name) {
+            Some(Variable::Poisoned(reported)) => return Err(*reported),
+            Some(Variable::Value(_) | Variable::Mutable(_)) => {
+                return Err(cx.report(messages::value_called(place, name)));
+            }
+            None => {}
+        }
         return Err(cx.report(unknown_tensor_function(cx, method_name, place)));
     };
     args.only_named(cx, &[])?;

@@ -106,7 +106,11 @@ pub(super) fn adopt(
             // A narrow float takes the literal that f32 has, rounded.
             let value = literal.value(dtype.compute(), *negated).map(|v| v.cast(dtype));
             value.ok_or_else(|| {
-                let fits_kind = matches!(literal, Literal::Int { .. }) && dtype.is_int();
+                let fits_kind = match literal {
+                    Literal::Int { .. } => dtype.is_int(),
+                    Literal::Float { .. } => dtype.is_float(),
+                    Literal::Bool(_) => false,
+                };
                 if fits_kind {
                     messages::literal_out_of_range_of_tensor(*place, dtype)
                 } else {

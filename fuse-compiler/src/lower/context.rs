@@ -10,7 +10,7 @@ use crate::syntax::TensorFn;
 use fuse_ir::dtype::DType;
 use fuse_ir::id::{AxisId, NodeId, ParamId};
 use proc_macro2::Ident;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -26,6 +26,8 @@ pub(super) struct Library {
     pub(super) kernels: BTreeMap<String, proc_macro2::Span>,
     /// Functions with errors, which were reported: their calls are silent.
     pub(super) broken: RefCell<BTreeMap<String, Reported>>,
+    /// That something is too large was reported: what contains it is silent.
+    pub(super) too_large: Cell<Option<Reported>>,
     /// Composites of the prelude, parsed when they are first called.
     pub(super) prelude: RefCell<PreludeCache>,
 }

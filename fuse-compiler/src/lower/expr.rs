@@ -4,6 +4,7 @@ use super::branch::lower_if;
 use super::call::lower_call;
 use super::constant::{adopt, expect_node, lower_constant_path, lower_literal};
 use super::context::{Context, Variable};
+use super::graph::MOST_OPERATIONS;
 use super::method::lower_method;
 use super::mutable::read_mutable;
 use super::operator::{binary_op, lower_binary, lower_unary};
@@ -17,6 +18,14 @@ use proc_macro2::Ident;
 
 /// Lowers one expression.
 pub(super) fn lower_expr(cx: &mut Context<'_>, expr: &syn::Expr) -> Result<Value, Reported> {
+    if cx.graph.is_too_large() {
+        let reported = match cx.library.too_large.get() {
+            Some(reported) => reported,
+            None => cx.report(messages::too_many_operations(Place::of(expr), MOST_OPERATIONS)),
+        };
+        cx.library.too_large.set(Some(reported));
+        return Err(reported);
+    }
     match expr {
         syn::Expr::Lit(literal) => {
             let site = site_of(cx, literal);

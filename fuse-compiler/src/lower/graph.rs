@@ -26,7 +26,16 @@ pub(super) struct Graph {
     functions: BTreeMap<FnId, FnId>,
 }
 
+/// The most operations of a kernel. Planning takes seconds for as many, and what is inlined twice at each of many levels
+/// has no end.
+pub(super) const MOST_OPERATIONS: usize = 4096;
+
 impl Graph {
+    /// Whether there are more operations than a kernel may have.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.kernel.nodes.len() > MOST_OPERATIONS
+    }
+
     /// The type of a node.
     pub(super) fn ty(&self, node: NodeId) -> &Type {
         &self.kernel.node(node).ty

@@ -15,7 +15,7 @@ use super::operator::{binary_op, lower_binary, map};
 use super::position::lower_position;
 use super::site::{Site, site_of};
 use super::value::Value;
-use super::view::lower_bound;
+use super::view::{lower_bound, require_part};
 use crate::diagnostic::{Place, Reported, messages};
 use fuse_ir::dtype;
 use fuse_ir::graph::{CheckKind, Op, OutputTarget, ParamKind};
@@ -76,6 +76,13 @@ struct Slot {
     axis: AxisId,
     along: Option<AxisId>,
     start: IndexExpr,
+}
+
+impl Slot {
+    /// How many positions there are.
+    fn length(&self) -> IndexExpr {
+        self.along.map_or(IndexExpr::Const(1), IndexExpr::Extent)
+    }
 }
 
 impl Target {
@@ -148,10 +155,13 @@ fn lower_target(cx: &mut Context<'_>, left: &syn::Expr, inner: bool) -> Result<T
             let Some(name) = as_name(other) else {
                 return Err(cx.report(messages::not_assignable(Place::of(left))));
             };
-            let Some(Variable::Mutable(param)) = cx.find_variable(&name.to_string()) else {
-                return Err(cx.report(messages::not_a_mutable_parameter(name)));
+            let param = match cx.find_variable(&name.to_string()) {
+                Some(Variable::Mutable(param)) => *param,
+                Some(Variable::Poisoned(reported)) => return Err(*reported),
+                Some(Variable::Value(_)) | None => {
+                    return Err(cx.report(messages::not_a_mutable_parameter(name)));
+                }
             };
-            let param = *param;
             if !inner {
                 return Err(cx.report(messages::assignment_without_star(name)));
             }
@@ -179,6 +189,7 @@ fn lower_part(cx: &mut Context<'_>, call: &syn::ExprMethodCall) -> Result<Target
             let others: Vec<AxisId> = axes.into_iter().filter(|&a| a != from).collect();
             require_new_axis(cx, &others, to, Place::of(*new))?;
             let length = IndexExpr::Extent(to);
+            require_part(cx, "slice", from, &start, &length, &site)?;
             let kind = CheckKind::InBounds { op: "slice".into(), axis: from, start: start.clone(), length };
             cx.graph.add_check(kind, check_condition(cx), &site);
             for slot in target.slots.iter_mut().filter(|s| s.along == Some(from)) {
@@ -191,6 +202,7 @@ fn lower_part(cx: &mut Context<'_>, call: &syn::ExprMethodCall) -> Result<Target
             let position = lower_position(cx, position)?;
             require_target_axis(cx, &target, from, Place::of(*axis))?;
             let length = IndexExpr::Const(1);
+            require_part(cx, "at", from, &position, &length, &site)?;
             let kind = CheckKind::InBounds { op: "at".into(), axis: from, start: position.clone(), length };
             cx.graph.add_check(kind, check_condition(cx), &site);
             for slot in target.slots.iter_mut().filter(|s| s.along == Some(from)) {
@@ -312,14 +324,15 @@ fn overlay(
         let Some(slot) = target.slots.iter().find(|s| s.along == Some(axis)) else { continue };
         view.indices.push((axis, IndexExpr::Index(slot.axis).minus(slot.start.clone())));
     }
+    let mut partial = Vec::new();
     for slot in &target.slots {
         if slot.along == Some(slot.axis) && slot.start == IndexExpr::Const(0) {
             continue;
         }
-        let length = slot.along.map_or(IndexExpr::Const(1), IndexExpr::Extent);
+        partial.push(slot);
         let position = IndexExpr::Index(slot.axis).minus(slot.start.clone());
-        view.bounds.push(Bound { expr: position, extent: length.clone() });
-        let bound = lower_bound(cx, slot.axis, &slot.start, &length, site)?;
+        view.bounds.push(Bound { expr: position, extent: slot.length() });
+        let bound = lower_bound(cx, slot.axis, &slot.start, &slot.length(), site)?;
         inside = Some(match inside {
             Some(all) => map(cx, ScalarOp::And, &[all, bound], site.place, site)?,
             None => bound,
@@ -329,7 +342,35 @@ fn overlay(
     let axes = cx.graph.axes(old).to_vec();
     let fill = (!view.bounds.is_empty()).then(|| dtype::Value::zero(cx.graph.dtype(new)));
     let new = cx.graph.view(new, view, &axes, fill, site);
+    let old = match (&cx.graph.kernel.node(old).op, &partial[..]) {
+        (Op::Tensor(_), [slot]) => read_around(cx, old, slot, site)?,
+        _ => old,
+    };
     map(cx, ScalarOp::Select, &[inside, new, old], site.place, site)
+}
+
+/// The elements before and behind the positions of a slot, each read where it is one: what is overwritten is not read, so
+/// that the store need not wait for those that read the rest.
+fn read_around(cx: &mut Context<'_>, old: NodeId, slot: &Slot, site: &Site) -> Result<NodeId, Reported> {
+    let axes = cx.graph.axes(old).to_vec();
+    let zero = dtype::Value::zero(cx.graph.dtype(old));
+    let position = IndexExpr::Index(slot.axis);
+    let end = slot.start.clone().plus(slot.length());
+    let read = |cx: &mut Context<'_>, expr: IndexExpr, extent: IndexExpr| {
+        let mut map = IndexMap::identity(&axes);
+        map.bounds.push(Bound { expr, extent });
+        cx.graph.view(old, map, &axes, Some(zero), site)
+    };
+    let rest = IndexExpr::Extent(slot.axis).minus(end.clone());
+    let behind = read(cx, position.clone().minus(end), rest);
+    if slot.start == IndexExpr::Const(0) {
+        return Ok(behind);
+    }
+    let before = read(cx, position, slot.start.clone());
+    let index = cx.graph.index(slot.axis, site);
+    let start = cx.graph.extent(slot.start.clone(), site);
+    let is_before = map(cx, ScalarOp::Lt, &[index, start], site.place, site)?;
+    map(cx, ScalarOp::Select, &[is_before, before, behind], site.place, site)
 }
 
 /// After a uniform branch: what the taken side left. `then` is the state at the end of the first branch.

@@ -9,6 +9,7 @@ use super::site::Site;
 use super::value::Value;
 use crate::diagnostic::{Place, Reported, messages};
 use fuse_ir::dtype::{self, DType};
+use fuse_ir::graph::Op;
 use fuse_ir::id::NodeId;
 use fuse_ir::index_map::IndexExpr;
 use fuse_ir::scalar::ScalarOp;
@@ -31,6 +32,11 @@ pub(super) fn lower_dropout(
     if cx.graph.dtype(p) != DType::F32 {
         let found = cx.graph.dtype(p);
         return Err(cx.report(messages::other_dtype_expected(probability_place, DType::F32, found)));
+    }
+    if let Op::Constant(dtype::Value::F32(p)) = cx.graph.kernel.node(p).op
+        && !(0.0..=1.0).contains(&p)
+    {
+        return Err(cx.report(messages::probability_out_of_range(probability_place, p)));
     }
     let seed = integer_argument(cx, seed, site)?;
     let stream = match args.named("stream") {

@@ -13,6 +13,7 @@ use crate::diagnostic::{Place, Reported, messages};
 use crate::syntax::{ElementType, GenericKind, TensorType, parse_tensor_type};
 use fuse_ir::dtype::DType;
 use fuse_ir::id::{AxisId, NodeId};
+use syn::visit::{self, Visit};
 
 /// The value of a block. After a statement with an error the next are still lowered, so that each mistake is reported.
 pub(super) fn lower_block(cx: &mut Context<'_>, block: &syn::Block) -> Result<Value, Reported> {
@@ -47,8 +48,14 @@ fn lower_statement(cx: &mut Context<'_>, statement: &syn::Stmt, last: bool) -> R
         }
         syn::Stmt::Item(item) => {
             let reported = cx.report(messages::item_in_body(Place::of(item)));
-            if let syn::Item::Const(constant) = item {
-                cx.scope.variables.push((constant.ident.to_string(), Variable::Poisoned(reported)));
+            let name = match item {
+                syn::Item::Const(item) => Some(&item.ident),
+                syn::Item::Static(item) => Some(&item.ident),
+                syn::Item::Fn(item) => Some(&item.sig.ident),
+                _ => None,
+            };
+            if let Some(name) = name {
+                cx.scope.variables.push((name.to_string(), Variable::Poisoned(reported)));
             }
             Err(reported)
         }
@@ -191,7 +198,10 @@ fn bind_pattern(
         syn::Pat::Ident(ident) if ident.by_ref.is_none() && ident.subpat.is_none() => {
             let name = &ident.ident;
             if let Some(mutability) = &ident.mutability {
-                let _ = cx.report(messages::mutable_let(Place::of(mutability), name));
+                // The assignments that it is for are silent.
+                let reported = cx.report(messages::mutable_let(Place::of(mutability), name));
+                cx.scope.variables.push((name.to_string(), Variable::Poisoned(reported)));
+                return Err(reported);
             }
             let declared = cx.scope.function.clone();
             let generic = declared.as_ref().and_then(|f| f.generic(&name.to_string()));
@@ -232,7 +242,27 @@ fn bind_pattern(
             }
             parts.iter().find_map(|p| p.as_ref().err()).map_or(failed, |r| Err(*r))
         }
-        other => Err(cx.report(messages::pattern_not_supported(Place::of(other)))),
+        other => {
+            let reported = match value {
+                Ok(_) => cx.report(messages::pattern_not_supported(Place::of(other))),
+                Err(reported) => *reported,
+            };
+            let mut names = PatternNames(Vec::new());
+            names.visit_pat(other);
+            let poisoned = names.0.into_iter().map(|name| (name, Variable::Poisoned(reported)));
+            cx.scope.variables.extend(poisoned);
+            Err(reported)
+        }
+    }
+}
+
+/// The names that a pattern binds.
+struct PatternNames(Vec<String>);
+
+impl<'ast> Visit<'ast> for PatternNames {
+    fn visit_pat_ident(&mut self, pattern: &'ast syn::PatIdent) {
+        self.0.push(pattern.ident.to_string());
+        visit::visit_pat_ident(self, pattern);
     }
 }
 

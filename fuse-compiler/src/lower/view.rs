@@ -1,7 +1,9 @@
 //! Methods that read at other positions: slice, pad, split, merge, rename, at, reverse; concat and stack (rule 1).
 
 use super::arguments::Arguments;
-use super::axis::{lower_axes, lower_axis, make_axis, require_axis, require_new_axis, unsourced_axes};
+use super::axis::{
+    known_difference, lower_axes, lower_axis, make_axis, require_axis, require_new_axis, unsourced_axes,
+};
 use super::branch::{check_condition, guard_read, unify_sides};
 use super::context::Context;
 use super::expr::lower_operand;
@@ -52,10 +54,15 @@ pub(super) fn lower_slice(
     args.only_named(cx, &[])?;
     let [old, start, new] = args.exactly(cx, "x.slice(N, start, P)")?;
     let (from, to) = (lower_axis(cx, old)?, lower_axis(cx, new)?);
+    let start_place = Place::of(start);
     let start = lower_position(cx, start)?;
+    if matches!(start, IndexExpr::Const(n) if n < 0) {
+        return Err(cx.report(messages::negative_position(start_place, cx.graph.axis_name(from))));
+    }
     require_axis(cx, source, from, Place::of(old))?;
     let axes = axes_with(cx, source, &[from], &[]);
     require_new_axis(cx, &axes, to, Place::of(new))?;
+    require_part(cx, "slice", from, &start, &IndexExpr::Extent(to), site)?;
     let kind = CheckKind::InBounds {
         op: "slice".into(),
         axis: from,
@@ -87,10 +94,34 @@ pub(super) fn lower_at(
     }
     require_axis(cx, source, from, Place::of(axis))?;
     let length = IndexExpr::Const(1);
+    require_part(cx, "at", from, &position, &length, site)?;
     let kind = CheckKind::InBounds { op: "at".into(), axis: from, start: position.clone(), length };
     cx.graph.add_check(kind, check_condition(cx), site);
     let axes = axes_with(cx, source, &[from], &[]);
     Ok(read_part(cx, source, from, position, &axes, site))
+}
+
+/// Reports a part that at every call goes past the end of `axis`. Within a branch that may never be taken it is asked at
+/// the call.
+pub(super) fn require_part(
+    cx: &mut Context<'_>,
+    op: &str,
+    axis: AxisId,
+    start: &IndexExpr,
+    length: &IndexExpr,
+    site: &Site,
+) -> Result<(), Reported> {
+    if !cx.conditions.is_empty() {
+        return Ok(());
+    }
+    let end = start.clone().plus(length.clone());
+    match known_difference(cx, &end, &IndexExpr::Extent(axis)) {
+        Some(excess) if excess > 0 => {
+            let name = cx.graph.axis_name(axis).to_owned();
+            Err(cx.report(messages::part_out_of_bounds(site.place, op, &name, excess)))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// `source` with another position on one axis, which a check says is one of its own.
@@ -142,7 +173,7 @@ pub(super) fn lower_rename(
     require_axis(cx, source, from, Place::of(old))?;
     let axes = axes_with(cx, source, &[from], &[]);
     require_new_axis(cx, &axes, to, Place::of(new))?;
-    make_axis(cx, "rename", to, IndexExpr::Extent(from), site);
+    make_axis(cx, "rename", to, IndexExpr::Extent(from), site)?;
     let map = map_with(cx, source, &[(from, IndexExpr::Index(to))]);
     let axes = axes_with(cx, source, &[from], &[to]);
     Ok(cx.graph.view(source, map, &axes, None, site))
@@ -180,7 +211,7 @@ pub(super) fn lower_split(
             return Err(cx.report(messages::split_into_unknown_extents(Place::of(new), &a, &b)));
         }
     }
-    make_axis(cx, "split", from, product, site);
+    make_axis(cx, "split", from, product, site)?;
     let mut position = IndexExpr::Index(parts[0]);
     for &part in &parts[1..] {
         position = position.times(IndexExpr::Extent(part)).plus(IndexExpr::Index(part));
@@ -205,7 +236,7 @@ pub(super) fn lower_merge(
     }
     let others = axes_with(cx, source, &parts, &[]);
     require_new_axis(cx, &others, to, Place::of(new))?;
-    make_axis(cx, "merge", to, Graph::count(&parts), site);
+    make_axis(cx, "merge", to, Graph::count(&parts), site)?;
     let mut moved = Vec::new();
     let mut rest = IndexExpr::Index(to);
     for (k, &part) in parts.iter().enumerate().rev() {
@@ -241,7 +272,7 @@ pub(super) fn lower_pad(
     let others = axes_with(cx, source, &[from], &[]);
     require_new_axis(cx, &others, to, Place::of(new))?;
     let extent = IndexExpr::Extent(from).plus(widths[0].clone()).plus(widths[1].clone());
-    make_axis(cx, "pad", to, extent, site);
+    make_axis(cx, "pad", to, extent, site)?;
     let position = IndexExpr::Index(to).minus(widths[0].clone());
     let mut map = map_with(cx, source, &[(from, position.clone())]);
     map.bounds.push(Bound { expr: position, extent: IndexExpr::Extent(from) });
@@ -333,7 +364,7 @@ pub(super) fn lower_concat(
         extent = extent.plus(IndexExpr::Extent(from));
         ends.push(extent.clone());
     }
-    make_axis(cx, "concat", to, extent, site);
+    make_axis(cx, "concat", to, extent, site)?;
     let index = cx.graph.index(to, site);
     select_parts(cx, &views, site, |cx, k| {
         let end = cx.graph.extent(ends[k].clone(), site);
@@ -361,7 +392,7 @@ pub(super) fn lower_stack(
         nodes.push(node);
     }
     let nodes = unify_parts(cx, &nodes, site)?;
-    make_axis(cx, "stack", to, IndexExpr::Const(nodes.len() as i64), site);
+    make_axis(cx, "stack", to, IndexExpr::Const(nodes.len() as i64), site)?;
     let index = cx.graph.index(to, site);
     let stacked = select_parts(cx, &nodes, site, |cx, k| {
         let number = cx.graph.constant(dtype::Value::I64(k as i64), site);

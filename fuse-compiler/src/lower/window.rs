@@ -44,7 +44,7 @@ pub(super) fn lower_window(
     let reach = IndexExpr::Extent(tap).minus(1).times(dilation.clone());
     let padded = IndexExpr::Extent(from).plus(IndexExpr::Const(2).times(padding.clone()));
     let extent = padded.minus(reach).minus(1).floor_div(stride.clone()).plus(1);
-    make_axis(cx, "window", out, extent, site);
+    make_axis(cx, "window", out, extent, site)?;
     let start = IndexExpr::Index(out).times(stride);
     let position = start.plus(IndexExpr::Index(tap).times(dilation)).minus(padding.clone());
     let mut map = map_with(cx, source, &[(from, position.clone())]);

@@ -340,6 +340,16 @@ impl<'a> Checker<'a> {
             syn::Item::Use(item) if is_std_import(item) => {}
             other => {
                 self.report(messages::item_in_scalar(Place::of(other)));
+                // Its uses stay silent.
+                let name = match other {
+                    syn::Item::Fn(item) => Some(&item.sig.ident),
+                    syn::Item::Static(item) => Some(&item.ident),
+                    _ => None,
+                };
+                if let Some(name) = name {
+                    let ty = self.types.poisoned();
+                    self.declare(&name.to_string(), ty);
+                }
             }
         }
     }

@@ -67,7 +67,7 @@ impl Literal {
     }
 
     /// The value in `dtype`, of the opposite sign if a minus precedes it. `None` if the literal is not of that kind or
-    /// the integer is out of range.
+    /// out of range.
     pub fn value(&self, dtype: DType, negated: bool) -> Option<Value> {
         match self {
             Literal::Bool(value) => (dtype == DType::Bool && !negated).then_some(Value::Bool(*value)),
@@ -79,11 +79,11 @@ impl Literal {
             Literal::Int { .. } => None,
             // Each width parses the digits itself: going through f64 would round twice.
             Literal::Float { digits, .. } if dtype == DType::F64 => {
-                let value: f64 = digits.parse().ok()?;
+                let value: f64 = digits.parse().ok().filter(|value: &f64| value.is_finite())?;
                 Some(Value::F64(if negated { -value } else { value }))
             }
             Literal::Float { digits, .. } if dtype == DType::F32 => {
-                let value: f32 = digits.parse().ok()?;
+                let value: f32 = digits.parse().ok().filter(|value: &f32| value.is_finite())?;
                 Some(Value::F32(if negated { -value } else { value }))
             }
             Literal::Float { .. } => None,

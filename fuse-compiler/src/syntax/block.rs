@@ -1,6 +1,7 @@
 //! Tokens to items.
 
 use super::attribute::{parse_kernel_args, parse_reduce_args};
+use super::nesting::{MOST_NESTED, find_too_deep};
 use super::signature::parse_tensor_fn;
 use super::{Block, BrokenFn, ConstItem, Item, OpItem, ReduceItem};
 use crate::diagnostic::{Diagnostics, Place, messages};
@@ -8,6 +9,7 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use syn::braced;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
+use syn::visit::Visit;
 use syn::visit_mut::{self, VisitMut};
 
 /// Takes the tokens of a block and gives its items. Mistakes are reported; an item that cannot be understood at all is
@@ -19,6 +21,11 @@ pub fn parse_block(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Block 
         let end = find_item_end(&rest);
         let after = rest.split_off(end);
         let tokens = std::mem::replace(&mut rest, after);
+        if let Some(span) = find_too_deep(tokens.iter().cloned()) {
+            diagnostics.report(messages::nested_too_deep(span, MOST_NESTED));
+            items.extend(read_broken(&tokens));
+            continue;
+        }
         match read_item(&tokens) {
             Ok(mut item) => {
                 UngroupTypes.visit_item_mut(&mut item);
@@ -39,7 +46,7 @@ pub fn parse_block(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Block 
 
 /// The tokens, with what a `macro_rules!` variable stands for in the place of the group without delimiters that it is
 /// put into. Only here, between and within items but not within their bodies, where no operator binds stronger.
-fn flatten_invisible_groups(tokens: TokenStream) -> Vec<TokenTree> {
+pub(super) fn flatten_invisible_groups(tokens: TokenStream) -> Vec<TokenTree> {
     let mut flat = Vec::new();
     for token in tokens {
         match token {
@@ -184,7 +191,12 @@ fn parse_function(mut function: syn::ItemFn, diagnostics: &mut Diagnostics) -> I
     for attribute in std::mem::take(&mut function.attrs) {
         let name = attribute.path().segments.last().map(|s| s.ident.to_string()).unwrap_or_default();
         let found = match name.as_str() {
-            "op" => Marker::Op,
+            "op" => {
+                if !matches!(attribute.meta, syn::Meta::Path(_)) {
+                    diagnostics.report(messages::argument_of_op(Place::of(&attribute)));
+                }
+                Marker::Op
+            }
             "reduce" => Marker::Reduce(attribute.clone()),
             "kernel" => Marker::Kernel(attribute.clone()),
             _ => {
@@ -198,6 +210,7 @@ fn parse_function(mut function: syn::ItemFn, diagnostics: &mut Diagnostics) -> I
             marker = Some((found, attribute.span()));
         }
     }
+    InnerCfg { diagnostics }.visit_item_fn(&function);
     if !matches!(marker, Some((Marker::Kernel(_), _))) {
         report_cfg(&kept, diagnostics);
     }
@@ -232,6 +245,17 @@ fn report_cfg(attrs: &[syn::Attribute], diagnostics: &mut Diagnostics) {
         if attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr") {
             diagnostics.report(messages::cfg_inside_block(Place::of(&attribute)));
         }
+    }
+}
+
+/// Finds `#[cfg]` on parameters, generics and statements, which would be seen as if it were true.
+struct InnerCfg<'a> {
+    diagnostics: &'a mut Diagnostics,
+}
+
+impl<'ast> Visit<'ast> for InnerCfg<'_> {
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        report_cfg(std::slice::from_ref(attribute), self.diagnostics);
     }
 }
 

@@ -39,6 +39,10 @@ pub(super) fn parse_dimension(expr: &syn::Expr, diagnostics: &mut Diagnostics) -
             };
             let left = Box::new(parse_dimension(&binary.left, diagnostics)?);
             let right = Box::new(parse_dimension(&binary.right, diagnostics)?);
+            if op == DimensionOp::Div && matches!(*right, Dimension::Number(0, _)) {
+                diagnostics.report(messages::dimension_divided_by_zero(Place::of(&binary.right)));
+                return None;
+            }
             Some(Dimension::Binary { op, left, right, span: binary.op.span() })
         }
         other => {

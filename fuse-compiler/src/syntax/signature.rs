@@ -172,7 +172,12 @@ fn parse_const_generic(param: &syn::ConstParam, diagnostics: &mut Diagnostics) -
         diagnostics.report(messages::const_axis_not_usize(Place::of(&param.ty)));
     }
     let kind = match &param.default {
-        Some((_, expr)) => parse_dimension(expr, diagnostics).map(GenericKind::Derived),
+        Some((_, expr)) => parse_dimension(expr, diagnostics).map(|dimension| {
+            if let Some(own) = dimension.names().into_iter().find(|name| **name == param.ident) {
+                diagnostics.report(messages::extent_of_itself(own));
+            }
+            GenericKind::Derived(dimension)
+        }),
         None => {
             diagnostics.report(messages::const_axis_without_value(&param.ident));
             None
@@ -210,7 +215,12 @@ fn parse_param_type(
     diagnostics: &mut Diagnostics,
 ) -> Option<ParamKind> {
     let (inner, mutable, reference) = match ty {
-        syn::Type::Reference(reference) => (&*reference.elem, reference.mutability.is_some(), true),
+        syn::Type::Reference(reference) => {
+            if let Some(lifetime) = &reference.lifetime {
+                diagnostics.report(messages::lifetime_not_supported(Place::of(lifetime)));
+            }
+            (&*reference.elem, reference.mutability.is_some(), true)
+        }
         syn::Type::Paren(paren) => return parse_param_type(&paren.elem, generics, diagnostics),
         syn::Type::Group(group) => return parse_param_type(&group.elem, generics, diagnostics),
         other => (other, false, false),

@@ -131,10 +131,31 @@ pub enum BindError {
         /// Where the operation is written.
         origin: Origin,
     },
+    /// An operation divides an axis into parts whose number does not divide its extent.
+    Indivisible {
+        /// The kernel.
+        kernel: String,
+        /// The argument that shows the axis, if one does.
+        argument: Option<String>,
+        /// The operation.
+        op: String,
+        /// The axis.
+        axis: String,
+        /// Its extent.
+        extent: i64,
+        /// By what it is divided.
+        expression: String,
+        /// The value of that.
+        divisor: i64,
+        /// Where it is written.
+        origin: Origin,
+    },
     /// An operation asks for an extent that the axis does not have.
     Unequal {
         /// The kernel.
         kernel: String,
+        /// The argument that shows the axis, if one does.
+        argument: Option<String>,
         /// The operation.
         op: String,
         /// The axis.
@@ -210,11 +231,17 @@ impl fmt::Display for BindError {
                 write!(f, "kernel `{kernel}`: `{op}`: `{name}` is {value}, but must be at least {least}")?;
                 write_place(f, origin)
             }
-            BindError::Unequal { kernel, op, axis, extent, expression, expected, origin } => {
+            BindError::Indivisible { kernel, argument, op, axis, extent, expression, divisor, origin } => {
+                in_argument(f, kernel, argument)?;
                 write!(
                     f,
-                    "kernel `{kernel}`: `{op}`: axis `{axis}` is {extent}, but `{expression}` is {expected}"
+                    "axis `{axis}` is {extent}, but `{op}` divides it by `{expression}`, which is {divisor}"
                 )?;
+                write_place(f, origin)
+            }
+            BindError::Unequal { kernel, argument, op, axis, extent, expression, expected, origin } => {
+                in_argument(f, kernel, argument)?;
+                write!(f, "`{op}`: axis `{axis}` is {extent}, but `{expression}` is {expected}")?;
                 write_place(f, origin)
             }
         }

@@ -34,6 +34,8 @@ pub(super) struct Emitter<'a> {
     faulting: Vec<bool>,
     sites: Vec<FaultSite>,
     group: GroupId,
+    /// Blocks of the parts before that which is lowered.
+    pub(super) blocks_before: Size,
     /// The first thing that could not be lowered.
     unsupported: Option<String>,
 }
@@ -99,6 +101,7 @@ impl<'a> Emitter<'a> {
             faulting: find_faulting_functions(&program.kernel.functions),
             sites: Vec::new(),
             group: GroupId(0),
+            blocks_before: 0.into(),
             unsupported: None,
         }
     }
@@ -121,6 +124,7 @@ impl<'a> Emitter<'a> {
         self.shared = 0.into();
         let block: Expr = Builtin::Block(0).into();
         let before = first.clone();
+        self.blocks_before.clone_from(&before);
         self.builder.open();
         let block = match before.as_const() {
             Some(0) => block,

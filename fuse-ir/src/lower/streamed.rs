@@ -42,6 +42,7 @@ use levels::Levels;
 use matrix::Matrices;
 use panels::Panels;
 use ranges::Split;
+pub(crate) use ranges::count_ranges;
 pub(super) use ranges::splits;
 pub(crate) use spread::Spread;
 
@@ -82,6 +83,12 @@ pub(super) fn structures(group: &ScheduledGroup) -> Vec<Structure> {
     let keeps = cut_streamed(group).is_ok_and(|parts| !parts.scores.products.is_empty());
     let scalar = scalar.into_iter().filter(|s| keeps || *s == Spread::PLAIN);
     matrices.chain(scalar).map(Structure::Streamed).collect()
+}
+
+/// Those of the structures that can share a kernel with other groups, whose blocks have [`super::THREADS`] threads.
+pub(super) fn beside_others(mut structures: Vec<Structure>) -> Vec<Structure> {
+    structures.retain(|s| matches!(s, Structure::Streamed(spread) if spread.threads() == super::THREADS));
+    structures
 }
 
 /// Positions on some axes as one number.

@@ -218,6 +218,18 @@ pub fn buffers_between(group: &ScheduledGroup) -> BTreeSet<BufferRef> {
 
 /// The cost of a group.
 pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &ScheduledGroup) -> Price {
+    price_in_ranges(kernel, target, sizes, group, 1)
+}
+
+/// The cost of a group of which so many ranges of the reduced positions have blocks of their own, without what puts them
+/// together.
+pub(super) fn price_in_ranges(
+    kernel: &Kernel,
+    target: &Target,
+    sizes: &Sizes,
+    group: &ScheduledGroup,
+    ranges: u64,
+) -> Price {
     let between = buffers_between(group);
     // What several links need is computed once.
     let mut charged: BTreeSet<NodeId> = BTreeSet::new();
@@ -234,7 +246,7 @@ pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &Sche
         // Of a streamed group the last link says how many tasks there are.
         tasks: work.tasks,
     });
-    let parallel = work.tasks.clamp(1, u64::from(target.units)) as f64;
+    let parallel = work.tasks.saturating_mul(ranges).clamp(1, u64::from(target.units)) as f64;
     let bandwidth = target.bandwidth.min(parallel * target.unit_bandwidth);
     let seconds = (work.effective / bandwidth).max(work.weight as f64 / (parallel * target.unit_rate));
     let seconds = seconds + f64::from(group.launches()) * target.launch;

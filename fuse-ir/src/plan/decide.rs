@@ -359,6 +359,9 @@ fn explain_stores(
         for (k, reader) in
             partition.live().filter(|(k, g)| !copies && *k != slot && g.lowered.reads.contains(&param))
         {
+            if partition.are_apart(problem, k, slot, param) {
+                continue;
+            }
             let Some(first) = reader.roots.first() else { continue };
             let trial = try_merge(problem, partition, (k, slot), launches);
             decisions.push(Decision {

@@ -3,13 +3,16 @@
 //! Groups that share an input over one domain are one group already (siblings). What is left to gain is the start of a
 //! launch, so only groups whose work is short against it are put together, and only where the work of both is not held
 //! up: each keeps its own loop.
+//!
+//! A streamed group takes along what is stored over parameters of which it reads other elements: the rows that are appended
+//! to a cache while it is attended over.
 
 use crate::plan::cost::{MOST_OP_CODE, count_code, count_parameters};
 use crate::plan::display::Micros;
 use crate::plan::partition::{Group, PASS_ONE_TENSOR, Partition, Problem};
 use crate::plan::{Decision, Refusal, Rule};
 use crate::schedule::build::write_an_op;
-use crate::schedule::{BodyOp, ScheduleKind, ScheduledGroup};
+use crate::schedule::{BodyOp, BufferRef, ScheduleKind, ScheduledGroup};
 
 /// Work in seconds up to which a group is small: a few starts of a launch.
 const SMALL_WORK: f64 = 10e-6;
@@ -37,7 +40,8 @@ pub(super) fn join_launches(
         for (k, parts) in launches.iter().enumerate().skip(earliest) {
             // The first says why not; after that only launches of small groups are worth a try.
             let small = |slot: &usize| work_of(problem, partition, *slot) <= SMALL_WORK;
-            if weighed.is_some() && !force && !(small(&slot) && parts.iter().all(small)) {
+            let worth = small(&slot) && parts.iter().all(small) || appends(problem, partition, parts, slot);
+            if weighed.is_some() && !force && !worth {
                 continue;
             }
             let decision = weigh(problem, partition, parts, slot, force);
@@ -68,6 +72,30 @@ fn work_of(problem: &Problem<'_>, partition: &Partition, slot: usize) -> f64 {
     partition.group(slot).map_or(0.0, seconds)
 }
 
+/// Whether these are one streamed group and small stores over parameters of which it reads other elements at most.
+fn appends(problem: &Problem<'_>, partition: &Partition, parts: &[usize], slot: usize) -> bool {
+    let mut streamed = 0;
+    let fits = parts.iter().chain([&slot]).all(|k| {
+        let Some(group) = partition.group(*k) else { return false };
+        match group.lowered.group.kind {
+            ScheduleKind::Streamed => {
+                streamed += 1;
+                // Where it overwrites something itself it may be several kernels.
+                group.lowered.writes.is_empty()
+            }
+            ScheduleKind::Pointwise => {
+                let stores = &group.lowered.group.stores;
+                let over_params = stores.iter().all(|s| matches!(s.buffer, BufferRef::Param(_)));
+                over_params && work_of(problem, partition, *k) <= SMALL_WORK
+            }
+            ScheduleKind::Row | ScheduleKind::Column | ScheduleKind::Split | ScheduleKind::Contraction => {
+                false
+            }
+        }
+    });
+    fits && streamed == 1
+}
+
 fn weigh(
     problem: &Problem<'_>,
     partition: &Partition,
@@ -93,7 +121,10 @@ fn weigh(
     let overwrites = |k: usize| {
         let writes = group(slot).map_or(&[][..], |g| &g.lowered.writes);
         group(k).is_some_and(|g| {
-            writes.iter().any(|w| g.lowered.writes.contains(w) || g.lowered.reads.contains(w))
+            writes.iter().any(|w| {
+                let reads = g.lowered.reads.contains(w) && !partition.are_apart(problem, k, slot, *w);
+                g.lowered.writes.contains(w) || reads
+            })
         })
     };
     debug_assert!(
@@ -101,7 +132,8 @@ fn weigh(
         "what overwrites a parameter depends on what reads or overwrites it earlier"
     );
     let is_streamed = |k: &usize| group(*k).is_some_and(|g| g.lowered.group.kind == ScheduleKind::Streamed);
-    let (refusal, reason, remedy) = if parts.iter().chain([&slot]).any(is_streamed) {
+    let appended = appends(problem, partition, parts, slot);
+    let (refusal, reason, remedy) = if !appended && parts.iter().chain([&slot]).any(is_streamed) {
         let reason = "a streamed launch works tile by tile and takes no other work along".to_owned();
         (Some(Refusal::NotStreamed), reason, None)
     } else if parameters > target.parameters {
@@ -116,6 +148,9 @@ fn weigh(
         };
         let helps = parts.iter().chain([&slot]).filter_map(|k| group(*k)).any(|g| gains(&g.lowered.group));
         (Some(Refusal::CodeSize), reason, helps.then(write_an_op))
+    } else if appended {
+        let reason = format!("stored while all else is read: one launch less saves {}", Micros(saved));
+        (None, reason, None)
     } else if longest > SMALL_WORK && !force {
         let reason = format!(
             "the work takes {} against the {} that one launch less would save",

@@ -15,8 +15,8 @@
 //! takes time linear in the graph; the priced search works on what is left, region by region where that is much, so that
 //! the whole is linear too. A test counts the schedules that are built.
 
-use crate::graph::Kernel;
 use crate::graph::facts::GraphFacts;
+use crate::graph::{Kernel, OutputTarget};
 use crate::id::NodeId;
 use crate::plan::collapse::{Start, find_anchors, start_partition};
 use crate::plan::cost::Sizes;
@@ -25,6 +25,7 @@ use crate::plan::exact::search_exactly;
 use crate::plan::finish::{Detail, finish_plan, plan_seconds};
 use crate::plan::partition::{Partition, Problem, Work};
 use crate::plan::regions::improve_by_regions;
+use crate::plan::streams::explain_ranges;
 use crate::plan::{Decision, Plan, Rule};
 use crate::schedule::build::Refused;
 use crate::target::Target;
@@ -128,13 +129,36 @@ fn plan_counted(
     let partition = best.unwrap_or(greedy);
     let mut plan =
         finish_plan(&problem, &partition, &unfused, Detail::Joined).ok_or_else(|| cyclic(kernel))?;
-    plan.over_best = over_best;
-    match options.launches.or(kernel.launches) {
-        Some(wanted) if plan.launch_count() > wanted => {
-            keep_to_contract(&problem, &unfused, (plan, &partition), wanted)
-        }
-        Some(_) | None => Ok(plan),
+    let again = compute_stored_again(&problem, &partition);
+    let joined = again.as_ref().and_then(|again| finish_plan(&problem, again, &unfused, Detail::Joined));
+    if let Some(joined) = joined.filter(|j| plan_seconds(&problem, j) < plan_seconds(&problem, &plan)) {
+        plan = joined;
     }
+    plan.over_best = over_best;
+    let Some(wanted) = options.launches.or(kernel.launches) else { return Ok(plan) };
+    if plan.launch_count() > wanted {
+        plan = keep_to_contract(&problem, &unfused, (plan, &partition), wanted)?;
+    }
+    let ranges = explain_ranges(&problem, &plan, wanted);
+    plan.decisions.extend(ranges);
+    Ok(plan)
+}
+
+/// The partition in which what is stored over parameters, and read by others from memory, is computed by them again: the
+/// search does not see that they may then share a launch with the stores. `None` if there is nothing of that kind.
+fn compute_stored_again(problem: &Problem<'_>, partition: &Partition) -> Option<Partition> {
+    let mut next: Option<Partition> = None;
+    for output in &problem.kernel.outputs {
+        let current = next.as_ref().unwrap_or(partition);
+        let is_stored = matches!(output.target, OutputTarget::Param { .. });
+        if !is_stored || !current.memory[output.value.index()] {
+            continue;
+        }
+        let step = current.try_recompute(problem, output.value).ok();
+        let found = step.and_then(|step| current.check_recomputed(problem, output.value, &step).ok());
+        next = found.or(next);
+    }
+    next
 }
 
 /// Values of bodies that the exact search may build while a kernel is expanded: some milliseconds in a debug build.
@@ -176,6 +200,9 @@ fn keep_to_contract(
         plans.extend(finish_plan(&real, &found, unfused, Detail::Forced));
     }
     plans.extend(finish_plan(problem, groups, unfused, Detail::Forced));
+    if let Some(again) = compute_stored_again(problem, groups) {
+        plans.extend(finish_plan(problem, &again, unfused, Detail::Forced));
+    }
     let keeps = |plan: &Plan| plan.launch_count() <= wanted;
     let cost = |plan: &Plan| match keeps(plan) {
         true => (0, plan_seconds(problem, plan)),

@@ -8,6 +8,7 @@ use crate::graph::{Kernel, Op, OutputTarget};
 use crate::id::{AxisId, NodeId, ParamId, TempId};
 use crate::plan::Refusal;
 use crate::plan::cost::{Price, Sizes, count_code, count_live_values, count_parameters, price_group};
+use crate::schedule::apart::are_apart;
 use crate::schedule::build::{Body, BodyContext, Refused, Root, build_body, write_an_op};
 use crate::schedule::passes::schedule_body;
 use crate::schedule::streamed::build_streamed;
@@ -265,7 +266,8 @@ impl Partition {
     }
 
     /// Pairs of slots of which the first must be launched before the second because of what that overwrites: those
-    /// that read it, and those that overwrite it earlier in the program.
+    /// that read it, and those that overwrite it earlier in the program. Who reads only other elements may be launched at
+    /// any time.
     fn order_of_stores(&self, problem: &Problem<'_>) -> Vec<(usize, usize)> {
         let mut writers: Vec<(ParamId, usize, u32)> = Vec::new();
         for (k, group) in self.live().filter(|(_, g)| !g.lowered.writes.is_empty()) {
@@ -279,12 +281,29 @@ impl Partition {
         }
         let mut pairs = Vec::new();
         for (param, writer, output) in &writers {
-            let readers = self.live().filter(|(k, g)| k != writer && g.lowered.reads.contains(param));
+            let readers = self.live().filter(|(k, g)| {
+                k != writer
+                    && g.lowered.reads.contains(param)
+                    && !self.are_apart(problem, *k, *writer, *param)
+            });
             pairs.extend(readers.map(|(k, _)| (k, *writer)));
             let earlier = writers.iter().filter(|(p, k, o)| p == param && k != writer && o < output);
             pairs.extend(earlier.map(|(_, k, _)| (*k, *writer)));
         }
         pairs
+    }
+
+    /// Whether a group reads none of the elements of a parameter that another overwrites.
+    pub(super) fn are_apart(
+        &self,
+        problem: &Problem<'_>,
+        reader: usize,
+        writer: usize,
+        param: ParamId,
+    ) -> bool {
+        let (Some(reader), Some(writer)) = (self.group(reader), self.group(writer)) else { return true };
+        let (reader, writer) = (&reader.lowered.group, &writer.lowered.group);
+        are_apart(&problem.facts.extents, reader, writer, BufferRef::Param(param))
     }
 
     /// For each slot the slots that must be launched before it: those that store what it loads, those that read what it

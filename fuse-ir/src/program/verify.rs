@@ -9,6 +9,8 @@ pub(crate) use ids::verify_ids;
 use super::Program;
 use crate::graph::{OutputTarget, ParamKind};
 use crate::id::{ParamId, TempId};
+use crate::index_map::polynomial::ExtentFacts;
+use crate::schedule::apart::are_apart;
 use crate::schedule::{BufferRef, Operand, ScheduledGroup};
 use group::verify_group;
 use std::collections::BTreeSet;
@@ -73,7 +75,8 @@ fn verify_coverage(program: &Program) -> Result<(), String> {
     (0..program.plan.temps.len()).try_for_each(|i| expect(BufferRef::Temp(TempId::from_index(i)), 1))
 }
 
-/// What is read was stored by an earlier launch; the groups of a launch are independent.
+/// What is read was stored by an earlier launch; the groups of a launch are independent: none touches elements that another
+/// writes.
 fn verify_order(program: &Program) -> Result<(), String> {
     let mut stored: BTreeSet<BufferRef> = BTreeSet::new();
     for launch in &program.plan.launches {
@@ -87,8 +90,17 @@ fn verify_order(program: &Program) -> Result<(), String> {
             }
             for other in launch.parts.iter().skip(i + 1) {
                 let (other_reads, other_writes) = (buffers_read(other), buffers_written(other));
-                let touched = writes.iter().find(|b| other_reads.contains(b) || other_writes.contains(b));
-                if let Some(b) = touched.or_else(|| reads.iter().find(|b| other_writes.contains(b))) {
+                let facts = || ExtentFacts::compute(&program.kernel);
+                let both_write = writes.iter().find(|b| other_writes.contains(b));
+                let touched = both_write.or_else(|| {
+                    let meets = |b: &&BufferRef, reader, writer| !are_apart(&facts(), reader, writer, **b);
+                    let read = writes.iter().filter(|b| other_reads.contains(b));
+                    let mut read = read.filter(|b| meets(b, other, group));
+                    let written = reads.iter().filter(|b| other_writes.contains(b));
+                    let mut written = written.filter(|b| meets(b, group, other));
+                    read.next().or_else(|| written.next())
+                });
+                if let Some(b) = touched {
                     return Err(format!("{} and {} of one launch both touch {b:?}", group.id, other.id));
                 }
             }

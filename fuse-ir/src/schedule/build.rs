@@ -18,7 +18,7 @@
 use crate::dtype::{DType, Value};
 use crate::graph::facts::GraphFacts;
 use crate::graph::{Kernel, MapFn, Op, OutputTarget, ParamKind, Reducer};
-use crate::id::{AxisId, NodeId, OperandId, ValueId};
+use crate::id::{AxisId, NodeId, OperandId, ParamId, ValueId};
 use crate::index_map::{Bound, IndexExpr, IndexMap};
 use crate::plan::Refusal;
 use crate::plan::cost::MOST_OP_CODE;
@@ -448,10 +448,24 @@ impl<'a> Builder<'a> {
         self.body.values[value.index()].level
     }
 
-    fn intern(&mut self, spot: Spot) -> u32 {
-        let indices: Vec<_> = spot.indices.into_iter().filter(|(a, e)| *e != IndexExpr::Index(*a)).collect();
+    fn intern(&mut self, mut spot: Spot) -> u32 {
         // At its own positions a value exists whatever the reader's bounds say.
-        let spot = if indices.is_empty() { Spot::default() } else { Spot { indices, bounds: spot.bounds } };
+        if spot.indices.iter().all(|(a, e)| *e == IndexExpr::Index(*a)) {
+            spot.bounds.clear();
+        }
+        self.intern_guarded(spot)
+    }
+
+    /// Whether the kernel stores over a parameter.
+    fn is_overwritten(&self, param: ParamId) -> bool {
+        let mut outputs = self.context.kernel.outputs.iter();
+        outputs.any(|o| matches!(o.target, OutputTarget::Param { param: written, .. } if written == param))
+    }
+
+    /// The place with these bounds, also where it is the reader's own.
+    fn intern_guarded(&mut self, spot: Spot) -> u32 {
+        let indices = spot.indices.into_iter().filter(|(a, e)| *e != IndexExpr::Index(*a)).collect();
+        let spot = Spot { indices, bounds: spot.bounds };
         if let Some(k) = self.places.iter().position(|s| *s == spot) {
             return k as u32;
         }
@@ -678,7 +692,12 @@ impl<'a> Builder<'a> {
                 bounds.push(b.clone());
             }
         }
-        let spot = self.intern(Spot { indices, bounds });
+        let spot = Spot { indices, bounds };
+        let spot = match kernel.node(source).op {
+            // What a store of another group may overwrite meanwhile is read only where it is asked for.
+            Op::Tensor(param) if self.is_overwritten(param) => self.intern_guarded(spot),
+            _ => self.intern(spot),
+        };
         let dtype = kernel.node(id).ty.dtype;
         let zero = Value::zero(dtype);
         let mut value = self.eval(source, spot)?;

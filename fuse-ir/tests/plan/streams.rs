@@ -5,10 +5,11 @@ use super::check::{check, find_refused, is_taken, plan};
 use fuse_ir::dtype::DType;
 use fuse_ir::graph::{Kernel, Op, Reducer};
 use fuse_ir::id::NodeId;
-use fuse_ir::plan::{Refusal, Rule};
+use fuse_ir::plan::{PlanOptions, Refusal, Rule, plan_kernel};
 use fuse_ir::scalar::ScalarOp;
 use fuse_ir::schedule::ScheduleKind;
 use fuse_ir::schedule::streamed::{Source, cut_streamed};
+use fuse_ir::target::Target;
 
 /// `weights(scores)` of a head, times values.
 fn attention(name: &str, weights: impl FnOnce(&mut Build, NodeId, fuse_ir::id::AxisId) -> NodeId) -> Kernel {
@@ -130,4 +131,56 @@ fn masks_of_scores_have_an_admitted_form() {
     assert!(admitted.when[0].1, "where the condition holds");
     assert!(admitted.group.operands.is_empty(), "it reads no position");
     assert_eq!(parts.scores.epilogue.value(admitted.when[0].0).dtype, DType::Bool);
+}
+
+/// Attention of many heads, each with a mask of its own or none: `form` makes scores of scores.
+fn many_heads(name: &str, [heads, rows, keys, width]: [u64; 4], mask: &[usize], dtype: DType) -> Kernel {
+    let mut b = Build::new(name);
+    let axes = [("B", heads / 8), ("H", 8), ("S", rows), ("T", keys), ("D", width)];
+    let axes = axes.map(|(name, extent)| b.assumed(name, extent));
+    let [batch, h, s, t, d] = axes;
+    let [q, k, v] = [("q", s), ("k", t), ("v", t)].map(|(name, of)| {
+        let x = b.b.tensor(name, dtype, &[batch, h, of, d]);
+        if dtype == DType::F32 { x } else { b.map(ScalarOp::Cast(DType::F32), &[x]) }
+    });
+    let scores = b.dot(q, k, &[d]);
+    let scores = if mask.is_empty() {
+        scores
+    } else {
+        let on: Vec<_> = mask.iter().map(|k| axes[*k]).collect();
+        let mask = b.f32("mask", &on);
+        b.add(scores, mask)
+    };
+    let weights = b.softmax(scores, &[t]);
+    let out = b.dot(weights, v, &[t]);
+    b.result(out, &[batch, h, s, d]);
+    b.build()
+}
+
+/// One launch is the best on every target without a contract, however small the heads: the scores would cost their bytes.
+#[test]
+fn small_heads_with_masks_are_one_launch_everywhere() {
+    let masks: [&[usize]; 5] = [&[], &[2, 3], &[0, 2, 3], &[1, 2, 3], &[0, 1, 2, 3]];
+    let mut wrong = Vec::new();
+    for sizes in
+        [[512, 64, 64, 64], [512, 16, 16, 64], [64, 128, 128, 64], [8, 64, 64, 64], [512, 64, 64, 128]]
+    {
+        for dtype in [DType::F32, DType::F16] {
+            for mask in masks {
+                let kernel = many_heads("many_heads", sizes, mask, dtype);
+                for target in ["cpu", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120"] {
+                    let target = Target::gpu(target).unwrap_or_else(Target::cpu);
+                    let plan = plan_kernel(&kernel, &target, &PlanOptions::default()).expect("a plan");
+                    if plan.launch_count() > 1 {
+                        wrong.push(format!(
+                            "{sizes:?} {dtype} {mask:?} {}: {}",
+                            target.name,
+                            plan.launch_count()
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

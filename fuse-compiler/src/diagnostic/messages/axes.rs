@@ -116,6 +116,37 @@ pub fn extent_not_a_size(name: &Ident) -> Diagnostic {
         .note("an extent is a whole number from 0")
 }
 
+/// What gives an axis another extent gives it another name (rule 1).
+///
+/// ```text
+/// x.pad(N, 1, 1, N)
+/// ^^^^^^^^^^^^^^^^^
+/// ```
+pub fn extent_cannot_fit(at: Place, op: &str, axis: &str, difference: i64) -> Diagnostic {
+    let more = if difference < 0 { "fewer" } else { "more" };
+    let positions = count_positions(difference.unsigned_abs(), more);
+    Diagnostic::new("extent_cannot_fit", at, format!("`{op}` gives {positions} than `{axis}` has"))
+        .note("an axis has one extent wherever it is named")
+        .help("give the result an axis of its own, declared in the generics")
+}
+
+/// `1 more position`, `2 more positions`.
+fn count_positions(count: u64, more: &str) -> String {
+    let noun = if count == 1 { "position" } else { "positions" };
+    format!("{count} {more} {noun}").replace("  ", " ")
+}
+
+/// A part lies within what it is a part of.
+///
+/// ```text
+/// x.slice(N, 1, N)
+/// ^^^^^^^^^^^^^^^^
+/// ```
+pub fn part_out_of_bounds(at: Place, op: &str, axis: &str, excess: i64) -> Diagnostic {
+    let positions = count_positions(excess.unsigned_abs(), "");
+    Diagnostic::new("part_out_of_bounds", at, format!("`{op}` reads {positions} past the end of `{axis}`"))
+}
+
 /// Positions count from 0.
 ///
 /// ```text

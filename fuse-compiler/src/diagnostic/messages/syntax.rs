@@ -126,6 +126,74 @@ pub fn kernel_argument_expected(at: Place) -> Diagnostic {
         .help("write `#[kernel(launches = 1)]`")
 }
 
+/// What is nested deeper than any stage of the compiler follows.
+///
+/// ```text
+/// ((((((((((((((((((((((((((((((((((((((((((((x))))))))))))))))))))))))))))))))))))))))))))
+///                                            ^
+/// ```
+pub fn nested_too_deep(at: Span, most: usize) -> Diagnostic {
+    Diagnostic::new("nested_too_deep", at, "this is nested too deep")
+        .note(format!(
+            "a pair of brackets counts as two levels, an operator of the same expression as one, and there are at most {most}"
+        ))
+        .help("bind parts of the expression with `let`")
+}
+
+/// An op has no options.
+///
+/// ```text
+/// #[op(fast)] fn f(x: f32) -> f32 { x }
+/// ^^^^^^^^^^^
+/// ```
+pub fn argument_of_op(at: Place) -> Diagnostic {
+    Diagnostic::new("argument_of_op", at, "`#[op]` takes no arguments")
+}
+
+/// Arguments of attributes begin with their names.
+///
+/// ```text
+/// #[kernel(1)] fn k(..)
+///          ^
+/// ```
+pub fn argument_of_attribute_expected(at: Span, marker: &str) -> Diagnostic {
+    let usage = if marker == "reduce" { "identity = 0.0" } else { "launches = 1" };
+    Diagnostic::new(
+        "argument_of_attribute_expected",
+        at,
+        format!("the name of an argument of `#[{marker}]` is expected"),
+    )
+    .help(format!("an argument looks like `{usage}`"))
+}
+
+/// An argument of an attribute is given once.
+///
+/// ```text
+/// #[kernel(launches = 1, launches = 2)] fn k(..)
+///                        ^^^^^^^^
+/// ```
+pub fn argument_repeated(name: &Ident, first: Span) -> Diagnostic {
+    Diagnostic::new("argument_repeated", name.span(), format!("`{name}` is given twice"))
+        .related(first, "first given here")
+}
+
+/// Each argument of an attribute is written in one way.
+///
+/// ```text
+/// #[kernel(launches = -1)] fn k(..)
+///                   ^^^^
+/// ```
+pub fn argument_not_understood(at: Place, name: &Ident, usage: &str) -> Diagnostic {
+    let error = Diagnostic::new("argument_not_understood", at, format!("`{name}` is not written like this"));
+    let error = match usage.split_once('=') {
+        Some((_, value)) if value.trim_end_matches(')').trim().parse::<u64>().is_ok() => {
+            error.note("the number is a whole one, not negative and without a suffix")
+        }
+        _ => error,
+    };
+    error.help(format!("write `{usage}`"))
+}
+
 /// The arguments of `#[kernel]` are a closed list, and the generic dtypes of the kernel.
 ///
 /// ```text
@@ -237,6 +305,27 @@ pub fn unknown_dtype(name: &Ident) -> Diagnostic {
 pub fn dimension_not_understood(at: Place) -> Diagnostic {
     Diagnostic::new("dimension_not_understood", at, "this cannot stand in an extent")
         .note("an extent is made of numbers, axes, constants and `+ - * /`, as in `{ 2 * N }`")
+}
+
+/// An extent divides by something.
+///
+/// ```text
+/// fn k<N, const F: usize = { N / 0 }>(..)
+///                                ^
+/// ```
+pub fn dimension_divided_by_zero(at: Place) -> Diagnostic {
+    Diagnostic::new("dimension_divided_by_zero", at, "an extent is divided by zero")
+}
+
+/// An extent follows from others.
+///
+/// ```text
+/// fn k<N, const F: usize = { F + 1 }>(..)
+///                            ^
+/// ```
+pub fn extent_of_itself(name: &Ident) -> Diagnostic {
+    Diagnostic::new("extent_of_itself", name.span(), format!("the extent of `{name}` depends on itself"))
+        .help("make it of numbers, constants and other axes")
 }
 
 /// Kernels and composites are plain functions.

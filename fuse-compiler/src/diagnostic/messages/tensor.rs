@@ -466,6 +466,64 @@ pub fn callee_not_a_name(at: Place) -> Diagnostic {
     Diagnostic::new("callee_not_a_name", at, "only functions with a name can be called")
 }
 
+/// What is bound by a parameter or `let` is no function.
+///
+/// ```text
+/// let f = x; f(x)
+///            ^
+/// ```
+pub fn value_called(at: Place, name: &str) -> Diagnostic {
+    Diagnostic::new("value_called", at, format!("`{name}` is a value, not a function"))
+        .help("a function is an `#[op]` or `fn` of the block, or an item under one of the attributes")
+}
+
+/// A probability lies between 0 and 1 (rule 16).
+///
+/// ```text
+/// x.dropout(2.0, seed)
+///           ^^^
+/// ```
+pub fn probability_out_of_range(at: Place, found: f32) -> Diagnostic {
+    Diagnostic::new(
+        "probability_out_of_range",
+        at,
+        format!("a probability lies between 0 and 1, this is {found}"),
+    )
+}
+
+/// Inlining of composites ends somewhere.
+///
+/// ```text
+/// fn f1<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { f0(x) * f0(x.exp()) }
+/// fn f2<N>(x: Tensor<f32, N>) -> Tensor<f32, N> { f1(x) * f1(x.exp()) } // and so on
+///                                                 ^^
+/// ```
+pub fn too_many_operations(at: Place, most: usize) -> Diagnostic {
+    Diagnostic::new(
+        "too_many_operations",
+        at,
+        format!("here the function passes {most} operations, more than one kernel may have"),
+    )
+    .note("composites are inlined wherever they are called, with all that they call")
+    .help("bind a value that is used twice with `let`, or divide the kernel into several")
+}
+
+/// Inlining of ops ends somewhere.
+///
+/// ```text
+/// #[op] fn f2(x: f32) -> f32 { f1(x) * f1(x.exp()) } // and so on
+///          ^^
+/// ```
+pub fn op_too_large(at: Span, name: &str, most: u64) -> Diagnostic {
+    Diagnostic::new(
+        "op_too_large",
+        at,
+        format!("`{name}` with all that it calls is more than {most} operations"),
+    )
+    .note("calls of ops are inlined, with all that these call")
+    .help("bind a value that is used twice with `let`, or divide the work between kernels")
+}
+
 /// A function of that name is not in scope.
 ///
 /// ```text

@@ -4,7 +4,7 @@ use super::super::method::{Argument, Class, Method, Outcome, find_method, simila
 use super::super::tree::{Kind, Node, Rewrite};
 use super::super::types::TypeId;
 use super::expression::last_name;
-use super::{Checker, address, closest_name};
+use super::{Binding, Checker, address, closest_name};
 use crate::diagnostic::{Place, Reported, messages};
 use crate::prelude::{PreludeKind, name_in_f64};
 use fuse_ir::dtype::DType;
@@ -20,7 +20,11 @@ impl Checker<'_> {
     ) -> Result<Node, Reported> {
         let receiver = self.expression(&call.receiver)?;
         let name = call.method.to_string();
-        let Some(method) = find_method(&name).filter(|_| call.turbofish.is_none()) else {
+        if let Some(turbofish) = &call.turbofish {
+            let place = Place::of(turbofish);
+            return Err(self.report(messages::turbofish_not_expected(place, &name)));
+        }
+        let Some(method) = find_method(&name) else {
             // What stands in the call of a tensor's method is not of this language either.
             if !messages::is_tensor_method(&name) {
                 for argument in &call.args {
@@ -104,6 +108,20 @@ impl Checker<'_> {
             args.push(self.expression(argument)?);
         }
         let path = &function.path;
+        if let Some(name) = path.get_ident()
+            && let Some(Binding::Local(local)) = self.lookup(&name.to_string())
+        {
+            if self.types.is_poisoned(self.locals[local.0 as usize].ty) {
+                return Ok(self.poisoned(place));
+            }
+            return Err(self.report(messages::value_called(Place::of(path), &name.to_string())));
+        }
+        for segment in &path.segments {
+            if let syn::PathArguments::AngleBracketed(generics) = &segment.arguments {
+                let name = segment.ident.to_string();
+                return Err(self.report(messages::turbofish_not_expected(Place::of(generics), &name)));
+            }
+        }
         let name = quote::quote!(#function).to_string().replace(' ', "");
         if let Some(key) = self.surroundings.callee(&name) {
             let key = self.in_precision(key, &args);

@@ -29,6 +29,15 @@ const TILE: u64 = 64;
 /// Rows that ranges may leave: what they take of memory has a bound.
 const ROWS: u64 = 1 << 17;
 
+/// How many ranges there are on a device with so many multiprocessors, as [`Emitter::blocks_of_split`] counts them.
+pub(crate) fn count_ranges(multiprocessors: u64, [batch, rows, columns, keys]: [u64; 4]) -> u64 {
+    let tiles = rows.div_ceil(TILE).saturating_mul(columns.div_ceil(TILE).max(1));
+    let few = batch.saturating_mul(tiles).saturating_mul(2) <= multiprocessors;
+    let small = batch.saturating_mul(rows).saturating_mul(keys.div_ceil(RANGE)) <= ROWS;
+    let step = (keys.div_ceil(RANGE * RANGES) * RANGE).max(RANGE);
+    if few && small { keys.div_ceil(step).max(1) } else { 1 }
+}
+
 /// Whether keys of a group may be cut into ranges: there is a launch to put them together.
 pub(in crate::lower) fn splits(program: &Program, group: &ScheduledGroup) -> bool {
     let may = program.kernel.launches.is_none_or(|wanted| program.plan.launch_count() < wanted);
@@ -89,7 +98,13 @@ impl Emitter<'_> {
             let whole = self.builder.bind("whole", whole.max(self.number(1)));
             range = self.builder.bind("range", &*number / &whole);
             *number = self.builder.bind("number", &*number % &whole);
-            let ranges = self.widen(Builtin::GridDim(0).into()) / whole;
+            let mut blocks: Expr = Builtin::GridDim(0).into();
+            if self.blocks_before.as_const() != Some(0) {
+                // Other groups have the first blocks.
+                let before = self.blocks_before.clone();
+                blocks = blocks - self.size_expr(&before);
+            }
+            let ranges = self.widen(blocks) / whole;
             let is_split = self.builder.bind("is_split", self.number(1).lt(&ranges));
             (ranges, is_split)
         };

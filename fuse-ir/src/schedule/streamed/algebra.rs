@@ -196,6 +196,13 @@ pub(super) fn find_forms(flat: &Flat, streamed: &[AxisId]) -> Result<Forms, Unst
     }
 }
 
+/// What is of another dtype than f32.
+pub(super) fn wrong_dtype(flat: &Flat, v: ValueId) -> Unstreamable {
+    let because = "is not of f32, the only dtype that is streamed";
+    let remedy = Some("cast the scores to f32 before they are normalised");
+    Unstreamable { node: flat.value(v).node, because, remedy }
+}
+
 pub(super) fn wrong(flat: &Flat, v: ValueId, because: &'static str) -> Unstreamable {
     Unstreamable { node: flat.value(v).node, because, remedy: None }
 }
@@ -262,6 +269,14 @@ fn form_of_map(
         MapFn::Op(ScalarOp::Cast(to)) if to.is_narrow_float() => (
             "rounds weights that are normalised when all of the row is known",
             Some("leave the weights in f32"),
+        ),
+        MapFn::Op(ScalarOp::Cast(DType::F64)) => (
+            "turns weights into f64, and only f32 is streamed",
+            Some("leave the weights in f32, and cast their product instead"),
+        ),
+        MapFn::Op(ScalarOp::Cast(_)) if args.iter().any(|a| flat.value(*a).dtype == DType::F64) => (
+            "is of weights that are f64, and only f32 is streamed",
+            Some("cast the scores to f32 before they are normalised"),
         ),
         MapFn::Op(ScalarOp::Mul | ScalarOp::Div) if any(&|f| matches!(f, Form::Shifted { .. })) => (
             "scales scores after their maximum was taken away",

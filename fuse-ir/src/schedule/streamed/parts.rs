@@ -6,7 +6,7 @@ mod cutter;
 pub use admit::Admitted;
 
 use super::Unstreamable;
-use super::algebra::{Flat, Form, Forms, find_forms, wrong};
+use super::algebra::{Flat, Form, Forms, find_forms, wrong, wrong_dtype};
 use crate::dtype::DType;
 use crate::graph::Reducer;
 use crate::id::{AxisId, ValueId};
@@ -144,7 +144,7 @@ pub fn cut_streamed(group: &ScheduledGroup) -> Result<StreamParts, Unstreamable>
             return Err(wrong(&flat, v, "is a second exponent"));
         }
         if flat.value(v).dtype != DType::F32 {
-            return Err(wrong(&flat, v, "is not of f32, the only dtype that is streamed"));
+            return Err(wrong_dtype(&flat, v));
         }
         exponent = Some(tile);
     }
@@ -160,7 +160,7 @@ pub fn cut_streamed(group: &ScheduledGroup) -> Result<StreamParts, Unstreamable>
         }
         let source = sources[0];
         if flat.value(source).dtype != DType::F32 {
-            return Err(wrong(&flat, v, "is not of f32, the only dtype that is streamed"));
+            return Err(wrong_dtype(&flat, v));
         }
         let given = of_rows.give(flat.value(v).node, DType::F32);
         match reducer {
@@ -286,7 +286,12 @@ fn find_sides(
         find_contraction(order, &group.reduced, &group.operands, &group.values).ok().flatten()
     };
     let Some((weighed, products)) = sides_of(third, &third.outer) else { return no("is no contraction") };
-    if products.iter().any(|p| p.value != own) || flat.value(forms.last).dtype != DType::F32 {
+    if flat.value(forms.last).dtype != DType::F32 {
+        let remedy = Some("cast queries, keys and values to f32, and the result back");
+        let found = wrong(flat, forms.last, "is not one contraction of f32");
+        return Err(Unstreamable { remedy, ..found });
+    }
+    if products.iter().any(|p| p.value != own) {
         return no("is not one contraction of f32");
     }
     let of_rows = |a: &AxisId| second.outer.contains(a);
