@@ -58,7 +58,7 @@ fn is_about_edge(decision: &Decision, producer: NodeId, consumer: NodeId) -> boo
         Rule::Recomputation => true,
         // That contractions do not stream is one decision about all that lies between them.
         Rule::Streaming => decision.refusal.is_none(),
-        Rule::Siblings | Rule::Horizontal | Rule::InPlace => false,
+        Rule::Siblings | Rule::Horizontal | Rule::Depthwise | Rule::InPlace => false,
     };
     of_edges && (decision.producer, decision.consumer) == (producer, consumer)
 }

@@ -142,7 +142,7 @@ pub(crate) fn name_sides(kernel: &Kernel, rule: Rule, producer: NodeId, consumer
         Rule::Siblings | Rule::Horizontal => "beside",
         Rule::Vertical | Rule::ReductionPrologue | Rule::ReductionEpilogue => "into",
         Rule::ContractionPrologue | Rule::ContractionEpilogue | Rule::Streaming => "into",
-        Rule::Recomputation | Rule::InPlace => "into",
+        Rule::Recomputation | Rule::Depthwise | Rule::InPlace => "into",
     };
     format!("{} {word} {}", name(producer), name(consumer))
 }
@@ -158,7 +158,7 @@ fn mark_sides(kernel: &Kernel, rule: Rule, producer: NodeId, consumer: NodeId) -
         Rule::ContractionPrologue | Rule::ContractionEpilogue | Rule::Streaming => {
             ("computed here", "read here")
         }
-        Rule::Recomputation | Rule::InPlace => ("computed here", "read here"),
+        Rule::Recomputation | Rule::Depthwise | Rule::InPlace => ("computed here", "read here"),
     };
     if producer == consumer {
         return mark(consumer, "").into_iter().collect();

@@ -37,6 +37,7 @@ mod values;
 
 use fuse_ir::graph::Kernel;
 use fuse_ir::schedule::contraction::{Panel, cut_contraction_by_rows};
+use fuse_ir::schedule::depthwise::cut_depthwise;
 use fuse_ir::schedule::streamed::cut_streamed;
 use fuse_ir::schedule::{ScheduleKind, ScheduledGroup};
 use fuse_ir::stage::{Place, Stage, cut_into_stages, find_row_function};
@@ -70,6 +71,9 @@ pub fn emit_group(facade: &TokenStream, kernel: &Kernel, group: &ScheduledGroup)
         let mut named = name_panels(&parts.panels);
         named.push(("epilogue".to_owned(), &parts.epilogue));
         return emit_parts(&private, kernel, &named);
+    }
+    if let Some(parts) = cut_depthwise(group) {
+        return emit_parts(&private, kernel, &[("epilogue".to_owned(), &parts.epilogue)]);
     }
     if let (ScheduleKind::Streamed, Ok(parts)) = (group.kind, cut_streamed(group)) {
         let mut named = name_panels(&parts.scores.panels);

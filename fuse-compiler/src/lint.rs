@@ -101,7 +101,7 @@ fn find(lint: Lint, kernel: &PlannedKernel, name: Place) -> Vec<Diagnostic> {
                 Rule::Vertical | Rule::ReductionPrologue | Rule::ReductionEpilogue => true,
                 Rule::ContractionPrologue | Rule::ContractionEpilogue => true,
                 Rule::Streaming | Rule::Recomputation => true,
-                Rule::Siblings | Rule::Horizontal | Rule::InPlace => false,
+                Rule::Siblings | Rule::Horizontal | Rule::Depthwise | Rule::InPlace => false,
             };
             let refused = plan.decisions.iter().filter(|d| d.refusal.is_some() && of_edges(d.rule));
             let tell = |decision: &fuse_ir::plan::Decision| {

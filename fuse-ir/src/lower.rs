@@ -59,6 +59,7 @@ use crate::index_map::Extent;
 use crate::kernel_ir::{Condition, Kernel, KernelError, Origin, Size};
 use crate::program::Program;
 use crate::scalar::ScalarOp;
+use crate::schedule::depthwise::as_column;
 use crate::schedule::{ScheduleKind, ScheduledGroup};
 use crate::target::Target;
 use body::Emitter;
@@ -268,6 +269,9 @@ pub fn lower_launch(
     options: &LowerOptions,
 ) -> Result<LoweredLaunch, LowerError> {
     let parts = &program.plan.launches.get(launch).ok_or(LowerError::NoLaunch(launch))?.parts;
+    if parts.iter().any(|g| g.kind == ScheduleKind::Depthwise) {
+        return lower_launch(&sum_by_column(program), launch, options);
+    }
     let mut lowered = LoweredLaunch::default();
     let mut scratch_keys = Vec::new();
     for (step, (running, part)) in list_steps(program, parts).into_iter().enumerate() {
@@ -341,7 +345,7 @@ fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -
         ScheduleKind::Row => rows::structures(group),
         ScheduleKind::Contraction if step > 0 => vec![Structure::Pieces],
         ScheduleKind::Contraction => contraction::structures(group, program.kernel.fast),
-        ScheduleKind::Column => rows::column_structures(group),
+        ScheduleKind::Column | ScheduleKind::Depthwise => rows::column_structures(group),
         ScheduleKind::Split if step == 0 => split::structures(group),
         ScheduleKind::Split => vec![Structure::Fold],
         ScheduleKind::Streamed if step == 0 => streamed::structures(group),
@@ -360,6 +364,17 @@ fn choose_structures(program: &Program, groups: &[&ScheduledGroup], step: u32) -
             (0..most).map(variant).collect()
         }
     }
+}
+
+/// A program without depthwise convolutions, which are for processors that hold sums of neighbours in registers.
+fn sum_by_column(program: &Program) -> Program {
+    let mut program = program.clone();
+    for group in program.plan.launches.iter_mut().flat_map(|l| &mut l.parts) {
+        if group.kind == ScheduleKind::Depthwise {
+            *group = as_column(group);
+        }
+    }
+    program
 }
 
 /// Whether what a kernel always needs fits the shared memory of a block; what depends on sizes is a requirement.

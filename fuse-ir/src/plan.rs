@@ -19,6 +19,7 @@ mod horizontal;
 mod finish;
 
 mod trial;
+mod windows;
 
 mod decide;
 
@@ -84,6 +85,8 @@ pub enum Rule {
     Horizontal,
     /// A producer computed again in each consumer instead of stored.
     Recomputation,
+    /// Windows under a filter without columns, as a depthwise convolution.
+    Depthwise,
     /// A result written over a dead input.
     InPlace,
 }

@@ -19,6 +19,7 @@
 pub(crate) mod apart;
 pub mod build;
 pub mod contraction;
+pub mod depthwise;
 mod dimensions;
 pub mod edges;
 pub mod passes;
@@ -63,6 +64,9 @@ pub enum ScheduleKind {
     /// Every reduction is a [`Reducer::Dot`] whose sources both have outer axes of their own; see [`contraction`]. Outer
     /// axes are those of both sources first, then rows, then columns. One pass; nothing is stored in the sweep.
     Contraction,
+    /// One [`Reducer::Dot`] of a source under windows that slide with a filter that has no outer axes of its own; see
+    /// [`depthwise`]. Lanes run along the innermost outer axis. One pass; nothing is stored in the sweep.
+    Depthwise,
     /// A contraction of weights that reductions along its own reduced axes normalise: scores, statistics of their rows and
     /// the contraction are the [`ScheduledGroup::links`], and what lies between them is made and used up tile by tile; see
     /// [`streamed`]. No passes of its own.

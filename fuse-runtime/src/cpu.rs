@@ -38,6 +38,7 @@ mod sweep;
 mod worker;
 
 mod contract;
+mod depthwise;
 
 mod parallel;
 

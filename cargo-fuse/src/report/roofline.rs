@@ -38,7 +38,9 @@ pub(super) fn print(kernel: &Kernel) -> String {
 fn peak(target: &Target, group: &ScheduledGroup) -> f64 {
     let units = f64::from(target.units);
     match group.kind {
-        ScheduleKind::Contraction | ScheduleKind::Streamed => 2.0 * target.multiply_adds * units,
+        ScheduleKind::Contraction | ScheduleKind::Depthwise | ScheduleKind::Streamed => {
+            2.0 * target.multiply_adds * units
+        }
         ScheduleKind::Pointwise | ScheduleKind::Row | ScheduleKind::Column | ScheduleKind::Split => {
             target.unit_rate * units
         }

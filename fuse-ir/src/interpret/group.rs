@@ -38,7 +38,11 @@ pub(super) fn run_group(call: &mut Call<'_>, group: &ScheduledGroup) -> Result<(
         ScheduleKind::Streamed => {
             Err(InterpretError::InvalidPlan(format!("{} is streamed inside another group", group.id)))
         }
-        ScheduleKind::Pointwise | ScheduleKind::Row | ScheduleKind::Column | ScheduleKind::Contraction => {
+        ScheduleKind::Pointwise
+        | ScheduleKind::Row
+        | ScheduleKind::Column
+        | ScheduleKind::Contraction
+        | ScheduleKind::Depthwise => {
             run.eval_uniform()?;
             (0..outer).try_for_each(|position| run.run_position(position))
         }

@@ -130,7 +130,7 @@ struct Access<'a> {
 impl<'a> Walk<'a> {
     fn of(group: &'a ScheduledGroup, structure: Structure, sizes: &'a Sizes) -> Option<Self> {
         match group.kind {
-            ScheduleKind::Contraction | ScheduleKind::Streamed => return None,
+            ScheduleKind::Contraction | ScheduleKind::Depthwise | ScheduleKind::Streamed => return None,
             ScheduleKind::Pointwise | ScheduleKind::Row | ScheduleKind::Column | ScheduleKind::Split => {}
         }
         let run_of_row = |vectors: bool| if vectors { rows::row_run(group) } else { None };

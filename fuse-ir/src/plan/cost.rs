@@ -286,7 +286,7 @@ fn price_loop(
         ScheduleKind::Row => rows,
         ScheduleKind::Contraction => contraction.as_ref().map_or(rows, |c| c.tasks(sizes)),
         ScheduleKind::Streamed => rows,
-        ScheduleKind::Column => rows.div_ceil(u64::from(target.lanes).min(64)),
+        ScheduleKind::Column | ScheduleKind::Depthwise => rows.div_ceil(u64::from(target.lanes).min(64)),
         ScheduleKind::Split => rows.saturating_mul(length.div_ceil(CHUNK as u64)),
     };
     let (mut weight, mut operations) = (0u64, 0u64);
@@ -313,6 +313,11 @@ fn price_loop(
             weight =
                 weight.saturating_add((products as f64 * target.unit_rate / target.multiply_adds) as u64);
             operations = operations.saturating_add(products.saturating_mul(2));
+            continue;
+        }
+        if group.kind == ScheduleKind::Depthwise {
+            weight = weight.saturating_add((inner as f64 * target.unit_rate / target.multiply_adds) as u64);
+            operations = operations.saturating_add(inner.saturating_mul(2));
             continue;
         }
         // A reduction step for each element; a row buffer is a store and about one load.
@@ -386,7 +391,9 @@ fn buffer_reads(kernel: &Kernel, sizes: &Sizes, group: &ScheduledGroup) -> BTree
 /// The axes along which lanes run: the last outer one, or the reduced ones from the last.
 fn lane_axes(group: &ScheduledGroup) -> Option<AxisId> {
     match group.kind {
-        ScheduleKind::Pointwise | ScheduleKind::Column => group.outer.last().copied(),
+        ScheduleKind::Pointwise | ScheduleKind::Column | ScheduleKind::Depthwise => {
+            group.outer.last().copied()
+        }
         ScheduleKind::Row | ScheduleKind::Split => group.reduced.last().copied(),
         // Panels are read along memory, whichever way it lies.
         ScheduleKind::Contraction | ScheduleKind::Streamed => None,

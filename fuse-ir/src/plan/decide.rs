@@ -13,6 +13,7 @@ use crate::plan::partition::{Partition, Problem, RETURN_A_TENSOR};
 use crate::plan::rows::explain_schedule;
 use crate::plan::streams::explain_streams;
 use crate::plan::trial::{Launches, Trial, cut_trial, try_merge, try_recompute};
+use crate::plan::windows::explain_windows;
 use crate::plan::{Decision, Refusal, Rule};
 use crate::schedule::build::Root;
 use crate::schedule::{BufferRef, ScheduledGroup};
@@ -50,6 +51,7 @@ pub(super) fn explain_partition(
         partition.live().flat_map(|(_, g)| g.roots.iter().map(|r| r.node(kernel))).collect();
     let dependent = find_dependent(problem);
     let mut decisions = explain_streams(problem, partition);
+    decisions.extend(explain_windows(problem, partition));
     let mut trials: BTreeMap<(usize, usize), Trial> = BTreeMap::new();
     let mut again: BTreeMap<NodeId, Option<Trial>> = BTreeMap::new();
     for consumer in kernel.node_ids() {

@@ -143,6 +143,7 @@ impl PlanDisplay<'_> {
                     ScheduleKind::Row => "row",
                     ScheduleKind::Column => "column",
                     ScheduleKind::Split => "split",
+                    ScheduleKind::Depthwise => "depthwise",
                     ScheduleKind::Pointwise | ScheduleKind::Contraction => "pointwise",
                     ScheduleKind::Streamed => "streamed",
                 };
@@ -324,6 +325,7 @@ impl fmt::Display for Rule {
             Rule::Siblings => "siblings",
             Rule::Horizontal => "horizontal",
             Rule::Recomputation => "recomputation",
+            Rule::Depthwise => "depthwise",
             Rule::InPlace => "in place",
         })
     }

@@ -155,7 +155,7 @@ fn sum_operations(problem: &Problem<'_>, groups: &[ScheduledGroup]) -> Extent {
     let mut sum = Counts::default();
     for group in groups.iter().flat_map(ScheduledGroup::loops) {
         let mut counts: BTreeMap<Level, i64> = BTreeMap::new();
-        let contraction = group.kind == ScheduleKind::Contraction;
+        let contraction = matches!(group.kind, ScheduleKind::Contraction | ScheduleKind::Depthwise);
         let depends = collect_axes(&group.operands, &group.values, &group.reduced);
         let sweeps = group.passes.iter().flat_map(|p| p.values.iter().chain(&p.epilogue));
         for v in group.prologue.iter().chain(sweeps) {

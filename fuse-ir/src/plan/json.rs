@@ -104,6 +104,7 @@ impl Names<'_> {
             ScheduleKind::Row => "row",
             ScheduleKind::Contraction => "contraction",
             ScheduleKind::Column => "column",
+            ScheduleKind::Depthwise => "depthwise",
             ScheduleKind::Split => "split",
             ScheduleKind::Streamed => "streamed",
         };

@@ -125,6 +125,7 @@ impl<'a> Problem<'a> {
             facts: self.facts,
             memory: &in_memory,
             code_size: self.target.code_size,
+            depthwise: self.target.shared_memory == 0,
         };
         let group = match build_body(context, roots) {
             Ok(body) => {

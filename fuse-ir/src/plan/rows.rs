@@ -44,7 +44,8 @@ fn explain_cut(problem: &Problem<'_>, group: &ScheduledGroup) -> Option<String> 
         ScheduleKind::Row | ScheduleKind::Column => {
             Some(format!("in one piece: {rows} rows keep {units} multiprocessors busy"))
         }
-        ScheduleKind::Pointwise | ScheduleKind::Contraction | ScheduleKind::Streamed => None,
+        ScheduleKind::Pointwise | ScheduleKind::Contraction => None,
+        ScheduleKind::Depthwise | ScheduleKind::Streamed => None,
     }
 }
 

@@ -24,6 +24,7 @@ use crate::plan::Refusal;
 use crate::plan::cost::MOST_OP_CODE;
 use crate::scalar::ScalarOp;
 use crate::schedule::contraction::{Mixed, collect_axes, find_contraction, multiply_and_sum};
+use crate::schedule::depthwise::find_depthwise;
 use crate::schedule::{BodyOp, BodyValue, BufferRef, Level, Operand, Store};
 use std::collections::BTreeMap;
 
@@ -86,6 +87,8 @@ pub struct Body {
     pub stores: Vec<Store>,
     /// Whether the reductions are contractions, see [`super::contraction`].
     pub contraction: bool,
+    /// Whether they are one depthwise convolution, see [`super::depthwise`].
+    pub depthwise: bool,
 }
 
 /// What [`build_body`] needs to know.
@@ -99,6 +102,8 @@ pub struct BodyContext<'a> {
     pub memory: &'a dyn Fn(NodeId) -> Option<(BufferRef, Vec<AxisId>)>,
     /// Values of a body at most.
     pub code_size: u32,
+    /// Whether depthwise convolutions have a schedule of their own.
+    pub depthwise: bool,
 }
 
 /// The body that computes `roots`.
@@ -174,7 +179,7 @@ impl<'a> Builder<'a> {
 
     /// Decides whether the reductions are contractions; those that are none become sums of products.
     fn settle_contraction(&mut self) -> Result<(), Refused> {
-        let Body { outer, reduced, operands, values, .. } = &self.body;
+        let Body { outer, reduced, operands, values, stores, .. } = &self.body;
         let dots = |v: &BodyValue| matches!(v.op, BodyOp::Reduce { reducer: Reducer::Dot, .. });
         if !values.iter().any(dots) {
             return Ok(());
@@ -191,7 +196,13 @@ impl<'a> Builder<'a> {
         }
         match find_contraction(outer, reduced, operands, values) {
             Ok(Some(_)) => self.body.contraction = true,
-            Ok(None) => multiply_and_sum(&mut self.body),
+            Ok(None) => {
+                let found = find_depthwise(outer, reduced, operands, values, stores);
+                match found.filter(|_| self.context.depthwise) {
+                    Some(_) => self.body.depthwise = true,
+                    None => multiply_and_sum(&mut self.body),
+                }
+            }
             Err(Mixed::OtherReduction(v)) => {
                 let node = values[v.index()].node.unwrap_or(NodeId(0));
                 let because = format!(

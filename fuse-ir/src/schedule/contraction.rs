@@ -406,7 +406,7 @@ pub(super) fn extract(group: &ScheduledGroup, roots: &[ValueId], outer: Vec<Axis
 }
 
 /// The pointwise group of what is stored, in which `kept` are given.
-fn extract_epilogue(
+pub(super) fn extract_epilogue(
     group: &ScheduledGroup,
     roots: &[ValueId],
     kept: &[ValueId],

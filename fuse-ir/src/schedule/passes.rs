@@ -32,7 +32,7 @@ pub fn schedule_body(
     may_split: bool,
 ) -> ScheduledGroup {
     let votes = count_votes(kernel, sizes, &body);
-    let contraction = body.contraction;
+    let (contraction, depthwise) = (body.contraction, body.depthwise);
     let mut group = ScheduledGroup {
         reduced: body.reduced,
         operands: body.operands,
@@ -52,6 +52,11 @@ pub fn schedule_body(
     if contraction {
         group.kind = ScheduleKind::Contraction;
         group.outer = order_contraction(&body.outer, &group);
+        return group;
+    }
+    if depthwise {
+        group.kind = ScheduleKind::Depthwise;
+        group.outer = order_outer(&body.outer, &votes, group.kind);
         return group;
     }
     if !group.reduced.is_empty() {
@@ -151,7 +156,7 @@ fn order_outer(outer: &[AxisId], votes: &Votes, kind: ScheduleKind) -> Vec<AxisI
     let mut order: Vec<AxisId> = votes.order.iter().copied().filter(|a| outer.contains(a)).collect();
     order.splice(0..0, outer.iter().copied().filter(|a| !votes.order.contains(a)));
     let lanes = match kind {
-        ScheduleKind::Pointwise | ScheduleKind::Column => {
+        ScheduleKind::Pointwise | ScheduleKind::Column | ScheduleKind::Depthwise => {
             let candidates = votes.innermost.iter().filter(|(a, _)| outer.contains(a));
             // `max_by_key` takes the last of equals; the heaviest buffer stands first.
             candidates.rev().max_by_key(|(_, bytes)| *bytes).map(|(a, _)| *a)

@@ -446,7 +446,7 @@ fn count_dims(domain: &Domain, axes: &[AxisId]) -> usize {
 
 impl<'a> Launch<'a> {
     /// A launch over a plain domain of which the sides are given: `c`, `a` and `b`, in the order of the group's axes.
-    fn with_sides(
+    pub(crate) fn with_sides(
         exec: &'a GroupExec,
         bindings: &'a Bindings<'a>,
         buffers: &mut Box<LaunchBuffers>,

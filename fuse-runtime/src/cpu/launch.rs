@@ -600,7 +600,7 @@ impl<'a> Launch<'a> {
     }
 }
 
-fn find_buffer<'a>(bindings: &Bindings<'a>, buffer: BufferRef) -> Buffer<'a> {
+pub(crate) fn find_buffer<'a>(bindings: &Bindings<'a>, buffer: BufferRef) -> Buffer<'a> {
     let found = match buffer {
         BufferRef::Param(p) => bindings.params.get(p.index()),
         BufferRef::Result(k) => bindings.results.get(k as usize),

@@ -2,6 +2,7 @@
 
 use super::bindings::{Bindings, CpuFault};
 use super::contract::{run_contraction, run_stream};
+use super::depthwise::run_depthwise;
 use super::geometry::{Block, Orientation};
 use super::launch::{Launch, LaunchBuffers, prev_power_of_two};
 use super::prepare::{GroupExec, PartExec, PassExec};
@@ -32,6 +33,7 @@ pub(crate) unsafe fn run_parts(parts: &[PartExec], bindings: &Bindings<'_>) -> O
     let run_part = |part: &PartExec| match part {
         PartExec::Loops(exec) => run_loops(exec, bindings),
         PartExec::Contraction(exec) => run_contraction(exec, bindings),
+        PartExec::Depthwise(exec) => run_depthwise(exec, bindings),
         PartExec::Stream(exec) => run_stream(exec, bindings),
     };
     if let [part] = parts {

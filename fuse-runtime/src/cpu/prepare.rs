@@ -3,6 +3,7 @@
 use super::affine::MAX_DIMS;
 use super::bindings::{Bindings, CpuFault};
 use super::contract::{ContractionExec, StreamExec};
+use super::depthwise::DepthwiseExec;
 use super::instruction_set::InstructionSet;
 use super::parallel::run_parts;
 use super::reduce::{BuiltinFns, ReduceExec, Step};
@@ -101,6 +102,7 @@ impl CpuProgram {
                 let (group, functions) = match part {
                     PartExec::Loops(exec) => (&exec.group, &exec.functions),
                     PartExec::Contraction(exec) => (&exec.group, &exec.functions),
+                    PartExec::Depthwise(exec) => (&exec.group, &exec.functions),
                     PartExec::Stream(exec) => (&exec.group, &exec.functions),
                 };
                 PartExec::new(&self.kernel, group, functions, set).ok()
@@ -121,6 +123,8 @@ pub(crate) enum PartExec {
     Loops(Box<GroupExec>),
     /// Products by panels.
     Contraction(Box<ContractionExec>),
+    /// Windows under filters that have no columns.
+    Depthwise(Box<DepthwiseExec>),
     /// Contractions of which what lies between is streamed.
     Stream(Box<StreamExec>),
 }
@@ -134,6 +138,9 @@ impl PartExec {
     ) -> Result<PartExec, PrepareError> {
         if group.kind == ScheduleKind::Streamed {
             return Ok(PartExec::Stream(Box::new(StreamExec::new(kernel, group, fns, set)?)));
+        }
+        if let Some(exec) = DepthwiseExec::new(kernel, group, fns, set) {
+            return Ok(PartExec::Depthwise(Box::new(exec?)));
         }
         match ContractionExec::new(kernel, group, fns, set) {
             Some(exec) => Ok(PartExec::Contraction(Box::new(exec?))),

@@ -22,8 +22,66 @@ pub(crate) trait Vector: Copy {
     unsafe fn store(self, to: *mut f32);
     unsafe fn store_lanes(self, to: *mut f32, lanes: Self::Lanes);
     unsafe fn add(self, other: Self) -> Self;
-    /// `self * factor + addend`, rounded once.
+    /// `self * factor + addend`, rounded once where the instruction set has that.
     unsafe fn multiply_add(self, factor: Self, addend: Self) -> Self;
+}
+
+/// Four lanes for any processor; compilers make vectors of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain([f32; 4]);
+
+impl Vector for Plain {
+    const WIDTH: usize = 4;
+    type Lanes = usize;
+
+    #[inline(always)]
+    unsafe fn first(count: usize) -> usize {
+        count
+    }
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Plain([x; 4])
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: by the contract, as in every method.
+        unsafe { Plain(from.cast::<[f32; 4]>().read_unaligned()) }
+    }
+    #[inline(always)]
+    unsafe fn load_lanes(from: *const f32, lanes: usize) -> Self {
+        let mut lane = [0.0; 4];
+        for (k, x) in lane.iter_mut().enumerate().take(lanes) {
+            // SAFETY: as above.
+            *x = unsafe { *from.add(k) };
+        }
+        Plain(lane)
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as above.
+        unsafe { to.cast::<[f32; 4]>().write_unaligned(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_lanes(self, to: *mut f32, lanes: usize) {
+        for (k, x) in self.0.into_iter().enumerate().take(lanes) {
+            // SAFETY: as above.
+            unsafe { *to.add(k) = x };
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        Plain(std::array::from_fn(|k| self.0[k] + other.0[k]))
+    }
+    #[inline(always)]
+    unsafe fn multiply_add(self, factor: Self, addend: Self) -> Self {
+        // Without the instruction a fused multiplication is a call.
+        let fused = cfg!(target_arch = "aarch64");
+        let one = |k: usize| match fused {
+            true => self.0[k].mul_add(factor.0[k], addend.0[k]),
+            false => self.0[k] * factor.0[k] + addend.0[k],
+        };
+        Plain(std::array::from_fn(one))
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -155,6 +213,7 @@ mod tests {
         let sets = InstructionSet::available();
         // SAFETY: the processor has the instruction sets.
         unsafe {
+            check::<Plain>();
             if sets.contains(&InstructionSet::Avx2) {
                 check::<__m256>();
             }

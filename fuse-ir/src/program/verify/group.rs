@@ -8,6 +8,7 @@ use crate::index_map::IndexExpr;
 use crate::program::Program;
 use crate::scalar::ScalarOp;
 use crate::schedule::contraction::contraction_of;
+use crate::schedule::depthwise::depthwise_of;
 use crate::schedule::streamed::cut_streamed;
 use crate::schedule::{BodyOp, BufferRef, Level, Operand, ScheduleKind, ScheduledGroup};
 use std::collections::BTreeSet;
@@ -62,11 +63,19 @@ fn verify_kind(group: &ScheduledGroup) -> Result<(), String> {
         {
             Err("it is a contraction and stores in its sweep, or has not one pass".to_owned())
         }
+        ScheduleKind::Depthwise
+            if depthwise_of(group).is_none()
+                || group.passes.len() != 1
+                || buffers
+                || !group.passes[0].stores.is_empty() =>
+        {
+            Err("it is depthwise and stores in its sweep, or has not one pass of one such sum".to_owned())
+        }
         ScheduleKind::Row | ScheduleKind::Column if scans && group.reduced.len() != 1 => {
             Err("a running sum goes along more than one axis".to_owned())
         }
         ScheduleKind::Pointwise | ScheduleKind::Row | ScheduleKind::Column => Ok(()),
-        ScheduleKind::Split | ScheduleKind::Contraction => Ok(()),
+        ScheduleKind::Split | ScheduleKind::Contraction | ScheduleKind::Depthwise => Ok(()),
         ScheduleKind::Streamed => Err("a link is streamed itself".to_owned()),
     }
 }
