@@ -88,9 +88,8 @@ fn appends(problem: &Problem<'_>, partition: &Partition, parts: &[usize], slot: 
                 let over_params = stores.iter().all(|s| matches!(s.buffer, BufferRef::Param(_)));
                 over_params && work_of(problem, partition, *k) <= SMALL_WORK
             }
-            ScheduleKind::Row | ScheduleKind::Column | ScheduleKind::Split | ScheduleKind::Contraction => {
-                false
-            }
+            ScheduleKind::Row | ScheduleKind::Column | ScheduleKind::Split => false,
+            ScheduleKind::Contraction | ScheduleKind::Depthwise => false,
         }
     });
     fits && streamed == 1
