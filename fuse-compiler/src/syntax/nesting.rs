@@ -112,4 +112,37 @@ mod tests {
         assert!(!is_too_deep(&"if a < b { c = -d; } ".repeat(1000)));
         assert!(!is_too_deep(&"#[op] fn f(x: f32) -> f32 { x + 1.0 } ".repeat(1000)));
     }
+
+    /// All stages go through what is just accepted with the stack that rustc has, and what is just beyond is an error.
+    #[test]
+    fn what_is_accepted_fits_the_stack_of_rustc() {
+        const STACK: usize = 8 << 20;
+        // The signature counts, too.
+        let most = MOST_NESTED - 16;
+        let levels = most / 2;
+        let bodies = [
+            nested("(", ")", levels),
+            nested("{", "}", levels),
+            format!("x{}", ".exp()".repeat(most)),
+            vec!["x"; most].join(" + "),
+            format!("{}x", "-".repeat(most)),
+            nested("maximum(x, ", ")", levels),
+        ];
+        let check = move || {
+            for (body, beyond) in bodies.iter().flat_map(|body| [(body, false), (body, true)]) {
+                let body = if beyond { format!("((((((((-{body}))))))))") } else { body.clone() };
+                let op = format!("#[op] fn f(x: f32) -> f32 {{ {body} }}");
+                let kernel =
+                    format!("#[kernel] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> {{ {body} + f(x) }}");
+                let mut diagnostics = crate::diagnostic::Diagnostics::new();
+                let tokens: TokenStream = format!("{op} {kernel}").parse().expect("tokens");
+                crate::pipeline::expand_block(&quote::quote!(::fuse), tokens, &mut diagnostics);
+                let codes: Vec<_> = diagnostics.iter().map(|error| error.code).collect();
+                let expected: &[&str] = if beyond { &["nested_too_deep"; 2] } else { &[] };
+                assert_eq!(codes, expected, "{body}");
+            }
+        };
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn(check).expect("a thread");
+        thread.join().expect("no error");
+    }
 }

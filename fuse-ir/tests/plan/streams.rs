@@ -133,8 +133,14 @@ fn masks_of_scores_have_an_admitted_form() {
     assert_eq!(parts.scores.epilogue.value(admitted.when[0].0).dtype, DType::Bool);
 }
 
-/// Attention of many heads, each with a mask of its own or none: `form` makes scores of scores.
-fn many_heads(name: &str, [heads, rows, keys, width]: [u64; 4], mask: &[usize], dtype: DType) -> Kernel {
+/// Attention of many heads, with a mask that has some of the axes, added or selected by.
+fn many_heads(
+    name: &str,
+    [heads, rows, keys, width]: [u64; 4],
+    mask: &[usize],
+    dtype: DType,
+    selects: bool,
+) -> Kernel {
     let mut b = Build::new(name);
     let axes = [("B", heads / 8), ("H", 8), ("S", rows), ("T", keys), ("D", width)];
     let axes = axes.map(|(name, extent)| b.assumed(name, extent));
@@ -148,8 +154,14 @@ fn many_heads(name: &str, [heads, rows, keys, width]: [u64; 4], mask: &[usize], 
         scores
     } else {
         let on: Vec<_> = mask.iter().map(|k| axes[*k]).collect();
-        let mask = b.f32("mask", &on);
-        b.add(scores, mask)
+        if selects {
+            let seen = b.b.tensor("seen", DType::Bool, &on);
+            let low = b.number(f32::NEG_INFINITY);
+            b.map(ScalarOp::Select, &[seen, scores, low])
+        } else {
+            let mask = b.f32("mask", &on);
+            b.add(scores, mask)
+        }
     };
     let weights = b.softmax(scores, &[t]);
     let out = b.dot(weights, v, &[t]);
@@ -161,26 +173,42 @@ fn many_heads(name: &str, [heads, rows, keys, width]: [u64; 4], mask: &[usize], 
 #[test]
 fn small_heads_with_masks_are_one_launch_everywhere() {
     let masks: [&[usize]; 5] = [&[], &[2, 3], &[0, 2, 3], &[1, 2, 3], &[0, 1, 2, 3]];
+    let sizes = [[512, 64, 64, 64], [512, 16, 16, 64], [64, 128, 128, 64], [512, 64, 64, 128]];
     let mut wrong = Vec::new();
-    for sizes in
-        [[512, 64, 64, 64], [512, 16, 16, 64], [64, 128, 128, 64], [8, 64, 64, 64], [512, 64, 64, 128]]
-    {
-        for dtype in [DType::F32, DType::F16] {
-            for mask in masks {
-                let kernel = many_heads("many_heads", sizes, mask, dtype);
-                for target in ["cpu", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120"] {
-                    let target = Target::gpu(target).unwrap_or_else(Target::cpu);
-                    let plan = plan_kernel(&kernel, &target, &PlanOptions::default()).expect("a plan");
-                    if plan.launch_count() > 1 {
-                        wrong.push(format!(
-                            "{sizes:?} {dtype} {mask:?} {}: {}",
-                            target.name,
-                            plan.launch_count()
-                        ));
-                    }
+    for (sizes, mask) in sizes.into_iter().flat_map(|sizes| masks.map(|mask| (sizes, mask))) {
+        for (dtype, selects) in [(DType::F32, false), (DType::F32, true), (DType::F16, false)] {
+            let kernel = many_heads("many_heads", sizes, mask, dtype, selects);
+            for target in Target::all() {
+                let plan = plan_kernel(&kernel, &target, &PlanOptions::default()).expect("a plan");
+                let launches = plan.launch_count();
+                if launches > 1 {
+                    wrong.push(format!("{sizes:?} {dtype} {mask:?} {selects} {}: {launches}", target.name));
                 }
             }
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A contract of one launch leaves none to put ranges of keys together on a GPU; the plan says so, with bytes and time. On
+/// the CPU, and where there are enough blocks, nothing is lost.
+#[test]
+fn a_contract_that_keeps_ranges_from_blocks_is_told() {
+    let told = |sizes, launches, target: &str| {
+        let mut kernel = many_heads("decode", sizes, &[], DType::F32, false);
+        kernel.launches = launches;
+        let target = Target::gpu(target).unwrap_or_else(Target::cpu);
+        let plan = plan_kernel(&kernel, &target, &PlanOptions::default()).expect("a plan");
+        assert_eq!(plan.launch_count(), 1);
+        plan.decisions.into_iter().find(|d| d.reason.contains("ranges of keys with blocks of their own"))
+    };
+    let decode = [8, 1, 4096, 64];
+    let found = told(decode, Some(1), "sm_80").expect("a decision");
+    assert!(found.reason.contains("leaves none to put together 8 ranges"), "{}", found.reason);
+    assert!(found.seconds.0 > found.seconds.1, "{found:?}");
+    assert!(found.bytes.1 > found.bytes.0 && found.bytes.0 > 0, "{found:?}");
+    assert_eq!(told(decode, None, "sm_80"), None);
+    assert_eq!(told(decode, Some(2), "sm_80"), None);
+    assert_eq!(told(decode, Some(1), "cpu"), None);
+    assert_eq!(told([512, 64, 4096, 64], Some(1), "sm_80"), None);
 }
