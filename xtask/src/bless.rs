@@ -14,6 +14,7 @@ const TESTS: &[(&str, &str)] = &[
     ("cargo-fuse", "commands"),
     ("embed", "embed"),
     ("classify", "classify"),
+    ("xtask", "xtask"),
 ];
 
 /// Runs those of the tests that `names` has, or all.
@@ -26,8 +27,11 @@ pub(crate) fn run(names: &[String]) -> ExitCode {
     for (package, test) in
         TESTS.iter().filter(|(_, test)| names.is_empty() || names.iter().any(|n| n == test))
     {
+        // What keeps files here are tests within the program.
+        let kind = if *package == "xtask" { "--bin" } else { "--test" };
         let status = Command::new(env!("CARGO"))
-            .args(["test", "--package", package, "--test", test])
+            .args(["test", "--package", package, kind, test])
+            .args(if *package == "xtask" { &["launches"][..] } else { &[] })
             .env("FUSE_BLESS", "1")
             .env("TRYBUILD", "overwrite")
             .status();

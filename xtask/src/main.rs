@@ -6,6 +6,7 @@ mod build_cost;
 mod cuda_toolchain;
 mod cuda_values;
 mod gpu_check;
+mod launches;
 mod nvrtc;
 mod ptxas;
 mod registers;
@@ -24,6 +25,7 @@ tasks:
   cuda-toolchain                           puts NVIDIA's compiler under `target`, from PyPI; needs python3
   cuda-values                              printed operations against the reference, on an emulator of PTX
   gpu-check [FOLDER]                       tests and a bench for a machine with a GPU and without Rust, as programs
+  launches                                 kernels of tests and benches with other launches on a GPU, and why
   ptxas [SM…] [NAME…]                      what that compiler makes of the printed kernels of tests and benches, as JSON
                                            lines; `sm_90` chooses an architecture, names kernels by their start
   ulp [--stride N] [--threads N] [NAME…]   the error of every f32 function of the runtime over all inputs
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Some("cuda-toolchain") => cuda_toolchain::run(),
         Some("cuda-values") => cuda_values::run(),
         Some("gpu-check") => gpu_check::run(&rest),
+        Some("launches") => launches::run(),
         Some("ptxas") => ptxas::run(&rest),
         Some("ulp") => ulp::run(&rest),
         Some("vectors") => vectors::run(),

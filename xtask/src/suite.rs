@@ -26,27 +26,38 @@ const FILES: [&str; 5] = [
 pub(crate) fn planned_kernels(architecture: &str) -> Result<Vec<Kernel>, String> {
     let target = Target::gpu(architecture).ok_or_else(|| format!("`{architecture}` is no target"))?;
     let mut kernels = Vec::new();
+    for (_, Program { kernel, .. }) in programs()? {
+        let name = kernel.name.clone();
+        // A contract may hold on the CPU alone; it is that plan's to keep.
+        let plan = plan_kernel(&kernel, &target, &PlanOptions::default());
+        let plan = plan.map_err(|e| format!("`{name}` is not planned: {e:?}"))?;
+        let program = Program { kernel, plan };
+        for wide in [false, true] {
+            kernels.extend(lower(&program, &target, wide).map_err(|e| format!("`{name}`: {e}"))?);
+        }
+    }
+    Ok(kernels)
+}
+
+/// Every kernel with the plan that its binary carries, and its file.
+///
+/// # Errors
+/// A file or kernel that is not what it should be.
+pub(crate) fn programs() -> Result<Vec<(&'static str, Program)>, String> {
+    let mut programs = Vec::new();
     for file in FILES {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
         let text = std::fs::read_to_string(&path).map_err(|e| format!("`{}`: {e}", path.display()))?;
         let tokens: TokenStream = text.parse().map_err(|e| format!("`{file}`: {e}"))?;
         let mut diagnostics = Diagnostics::new();
         for planned in blocks(tokens).into_iter().flat_map(|block| plan_block(block, &mut diagnostics)) {
-            let kernel = planned.program.kernel;
-            let name = kernel.name.clone();
-            // A contract may hold on the CPU alone; it is that plan's to keep.
-            let plan = plan_kernel(&kernel, &target, &PlanOptions::default());
-            let plan = plan.map_err(|e| format!("`{name}` is not planned: {e:?}"))?;
-            let program = Program { kernel, plan };
-            for wide in [false, true] {
-                kernels.extend(lower(&program, &target, wide).map_err(|e| format!("`{name}`: {e}"))?);
-            }
+            programs.push((file, planned.program));
         }
         if let Some(problem) = diagnostics.iter().next() {
             return Err(format!("`{file}`: {problem:?}"));
         }
     }
-    Ok(kernels)
+    Ok(programs)
 }
 
 fn lower(program: &Program, target: &Target, wide: bool) -> Result<Vec<Kernel>, String> {
@@ -58,7 +69,9 @@ fn lower(program: &Program, target: &Target, wide: bool) -> Result<Vec<Kernel>, 
             for (number, variant) in variants.into_iter().enumerate() {
                 let mut kernel = variant.kernel;
                 let bits = if wide { 64 } else { 32 };
-                kernel.name = format!("{}_{launch}_{step}_{number}_{bits}", program.kernel.name);
+                // Of an instance of a generic kernel: `half::<f16>` is `half_f16`.
+                let instance = program.kernel.name.replace("::<", "_").replace(", ", "_").replace('>', "");
+                kernel.name = format!("{instance}_{launch}_{step}_{number}_{bits}");
                 kernels.push(kernel);
             }
         }

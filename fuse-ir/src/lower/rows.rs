@@ -16,7 +16,7 @@ use super::{Scratch, Structure, THREADS, fits_shared};
 use crate::dtype::DType;
 use crate::id::{LocalId, ValueId, ViewId};
 use crate::index_map::IndexExpr;
-use crate::kernel_ir::build::thread_x;
+use crate::kernel_ir::build::{Builder, thread_x};
 use crate::kernel_ir::{Builtin, Condition, Expr, LocalKind, Memory, ShuffleKind, Size, Stmt, Unroll, Usage};
 use crate::scalar::ScalarOp;
 use crate::schedule::{BodyOp, CHUNK, LANES, Level, Operand, Pass, ScheduledGroup};
@@ -332,6 +332,11 @@ impl Emitter<'_> {
         let local = self.builder.local("round", self.index, LocalKind::Loop);
         let round = Expr::Local(local);
         self.builder.open();
+        if !reductions.is_empty() {
+            // What the teams had in the round before has been read.
+            let later = self.number(0).lt(&round);
+            self.builder.if_then(later, Builder::block_barrier);
+        }
         let first = self.builder.bind("first_chunk", &round * self.number(teams.into()));
         let start = (&first + self.widen(row.layout.number.clone())) * &chunk;
         let start = self.builder.bind("start", start);
@@ -345,9 +350,6 @@ impl Emitter<'_> {
             let partial = self.close_chunk(reduction, accumulators, row, &exchange.parts, scope);
             let left = self.builder.bind("left", &chunks - &first);
             self.push_round(reduction, partial, exchange, row, (&round, &left), scope);
-        }
-        if !reductions.is_empty() {
-            self.builder.block_barrier();
         }
         let body = self.builder.close();
         let (zero, one) = (self.number(0), self.number(1));
@@ -479,7 +481,9 @@ impl Emitter<'_> {
             let then = self.builder.close();
             let condition = layout.team.leads();
             self.builder.push(Stmt::If { condition, then, otherwise: Vec::new() });
-            self.builder.block_barrier();
+            // A chunk alone is that of the thread that reads it.
+            let several = self.number(1).lt(left);
+            self.builder.if_then(several, Builder::block_barrier);
             self.fold_teams(reduction, exchange, layout.teams, left, scope)
         };
         let leader = self.leader(layout);
@@ -528,12 +532,12 @@ impl Emitter<'_> {
             reduction.identity.iter().map(|v| self.builder.register("carry", *v)).collect();
         self.builder.open();
         let lane = Expr::from(Builtin::Lane);
-        for (view, register) in exchange.parts.iter().zip(&carry) {
-            let part = self.builder.load("part", *view, &lane, Some(lane.clone().lt(teams)));
-            self.builder.set(*register, part);
-        }
         let count = left.clone().min(self.number(teams.into())).cast(DType::U32);
         let count = self.builder.bind("count", count);
+        for (view, register) in exchange.parts.iter().zip(&carry) {
+            let part = self.builder.load("part", *view, &lane, Some(lane.clone().lt(&count)));
+            self.builder.set(*register, part);
+        }
         let mut reach = 1;
         while reach < teams {
             let other: Vec<Expr> = carry

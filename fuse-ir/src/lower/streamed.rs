@@ -23,6 +23,7 @@
 mod levels;
 mod masks;
 mod matrix;
+mod pairs;
 mod panels;
 mod ranges;
 mod softmax;
@@ -268,7 +269,7 @@ impl Emitter<'_> {
             }
             None => self.go_through(&mut stream, &tiles, &place, &of_rows, flag),
         }
-        self.unless_split(&stream, |em| em.finish_products(&stream, &tiles, &place, &of_rows));
+        self.unless_split(&stream, |em| em.finish_products(&stream, &place, &of_rows));
         if !folds {
             self.leave_range(&stream);
         }
@@ -504,32 +505,15 @@ impl Emitter<'_> {
     }
 
     /// What is made of the products, and stored.
-    fn finish_products(
-        &mut self,
-        stream: &Stream<'_>,
-        tiles: &Tiles<'_>,
-        place: &Scope,
-        of_rows: &[(ValueId, ArrayId)],
-    ) {
-        let [rows, _, columns] = stream.spread.own();
+    fn finish_products(&mut self, stream: &Stream<'_>, place: &Scope, of_rows: &[(ValueId, ArrayId)]) {
         let mut base = place.enter(&stream.parts.epilogue);
         base.active = None;
         self.compute_prologue(&stream.parts.epilogue, false, &mut base);
-        if let Tiles::Matrices(_) = tiles {
-            return self.finish_in_lines(stream, &base, of_rows);
-        }
-        self.repeat("i", rows, Unroll::Full, |em, i| {
-            em.repeat("j", columns, Unroll::Full, |em, j| {
-                let product = element(stream.state.products, stream.spread.product(&i, &j));
-                let at = [stream.spread.row(&i), stream.spread.column(&j)];
-                let given = |v: ValueId| of_rows.iter().find(|(u, _)| *u == v).map(|(_, a)| element(*a, &i));
-                em.finish_product(stream, &base, at, product, &given);
-            });
-        });
+        self.finish_in_lines(stream, &base, of_rows);
     }
 
-    /// The same where the columns of a thread lie apart: products and what rows give go through shared memory, so that
-    /// neighbouring threads store neighbouring columns.
+    /// Products and what rows give go through shared memory, so that neighbouring threads store neighbouring columns, and
+    /// the epilogue stands in the text for a few positions only.
     fn finish_in_lines(&mut self, stream: &Stream<'_>, base: &Scope, of_rows: &[(ValueId, ArrayId)]) {
         let spread = stream.spread;
         let [rows, _, columns] = spread.own();
@@ -546,10 +530,11 @@ impl Emitter<'_> {
         let products = stream.state.products;
         self.builder.unrolled("i", rows, |b, i| {
             let row = b.bind("row", spread.row(&i));
-            b.unrolled("pair", columns / 2, |b, pair| {
-                let j = pair * 2u32;
+            let wide = spread.neighbours();
+            b.unrolled("part", columns / wide, |b, part| {
+                let j = part * wide;
                 let at = &row * pitch + spread.column(&j);
-                b.store_from(slab, at, slots(products, spread.product(&i, &j), 2), None);
+                b.store_from(slab, at, slots(products, spread.product(&i, &j), wide), None);
             });
             for ((_, view), (_, array)) in views.iter().zip(of_rows) {
                 b.store(*view, &row, element(*array, &i), Some(spread.leads()));

@@ -306,14 +306,14 @@ fn excluded_tiles_are_passed_over() {
     // Three even blocks and two odd ones.
     assert_eq!(of(DType::F16, Mask::Blocks(64)).products, (3 * 3 + 2 * 2) * one);
     // Where one after the other multiplies, a tile has four barriers if it is computed and two if not, and a
-    // block four more.
+    // block six more.
     let barriers = |tiles: u64| 4 * tiles + 2 * (n * n - tiles);
     let all = of(DType::F32, Mask::Causal).block_barriers;
-    assert_eq!(all - n * 4, barriers(n * (n + 1) / 2));
+    assert_eq!(all - n * 6, barriers(n * (n + 1) / 2));
     let near = of(DType::F32, Mask::Window(50)).block_barriers;
-    assert_eq!(near - n * 4, barriers(3 * n - 2));
+    assert_eq!(near - n * 6, barriers(3 * n - 2));
     let blocks = of(DType::F32, Mask::Blocks(64)).block_barriers;
-    assert_eq!(blocks - n * 4, barriers(3 * 3 + 2 * 2));
+    assert_eq!(blocks - n * 6, barriers(3 * 3 + 2 * 2));
 }
 
 /// A residual that is overwritten is read by the thread that writes it.

@@ -1,8 +1,9 @@
 //! From scores to weights: the greatest exponents, exponentials, sums.
 
-use super::super::body::{Emitter, Scope};
+use super::super::body::Emitter;
 use super::Stream;
-use crate::dtype::DType;
+use super::pairs::{Pair, Pairs};
+use crate::dtype::{DType, Value};
 use crate::id::{ArrayId, ValueId};
 use crate::kernel_ir::build::element;
 use crate::kernel_ir::{Expr, Stmt, Unroll};
@@ -36,10 +37,11 @@ impl Emitter<'_> {
         let tiles = self.make_tiles(stream, scores, first_key);
         let weights = match parts.exponent {
             Some(k) => tiles[k],
-            None => self.builder.array("weights", DType::F32, rows * keys, None),
+            None => self.builder.array("weights", DType::F32, rows * keys, Some(Value::F32(0.0))),
         };
         let of_weights = stream.block.weights.as_ref();
         let of_keys = of_weights.map(|levels| self.level_keys(stream, levels, first_key)).unwrap_or_default();
+        let shifts = parts.exponent.map(|_| self.builder.array("shift", DType::F32, rows, None));
         self.repeat("i", rows, Unroll::Full, |em, i| {
             let spread = stream.spread;
             let state = &stream.state;
@@ -60,7 +62,7 @@ impl Emitter<'_> {
                     b.set(most, maximum(most.into(), element(tiles[k], spread.score(&i, &j))));
                 });
                 let most = spread.combine(b, most.into(), maximum);
-                let shift = b.bind("shift", reference(&most));
+                let shift = b.bind("shifted_by", reference(&most));
                 // Before the first finite exponent there is nothing to scale, and in the second round nothing changes: not even
                 // NaN, which is not equal to itself.
                 let mut unchanged = before.clone().equals(&most) | before.clone().equals(f32::NEG_INFINITY);
@@ -82,55 +84,59 @@ impl Emitter<'_> {
                 }
                 shift
             });
-            let mut of_row = Scope::default();
-            if let Some(levels) = of_weights {
-                of_row = levels.block.clone();
+            if let (Some(shift), Some(shifts)) = (shift, shifts) {
+                em.builder.set_element(shifts, &i, shift);
             }
-            let is_row = em.row_scope(stream, &i, &mut of_row);
-            em.repeat("j", keys, Unroll::Full, |em, j| {
-                let mut scope = of_row.clone();
-                let is_key = em.key_scope(stream, first_key, &j, &mut scope);
-                let slot = spread.score(&i, &j);
-                let exponential = match (shift, parts.exponent) {
-                    (Some(shift), Some(k)) => {
-                        let e = (element(tiles[k], &slot) - shift).unary(ScalarOp::Exp);
-                        Some(em.builder.bind("exponential", e))
-                    }
-                    _ => None,
-                };
-                let exponential = exponential.unwrap_or(Expr::from(0.0f32));
-                if let (Some(levels), Some(weights)) = (of_weights, &parts.weights) {
-                    let active = em.builder.bind("inside", is_row & is_key.clone());
-                    scope.active = Some(active);
-                    em.know_pair(levels, &of_keys, [&i, &j], &mut scope);
-                    if let Some(v) = weights.exponential {
-                        scope.values[v.index()] = Some(exponential.clone());
-                    }
-                    for (v, k) in &weights.tiles {
-                        scope.values[v.index()] = Some(element(tiles[*k], &slot));
-                    }
-                    em.compute_pair(levels, &mut scope);
+        });
+        let heavy = of_weights.is_some_and(|levels| self.is_heavy(levels, None));
+        let mut passing: Vec<ArrayId> = tiles.clone();
+        passing.push(weights);
+        let of_row = of_weights.map(|levels| levels.block.clone()).unwrap_or_default();
+        let (of_row, of_keys) = (&of_row, &of_keys);
+        let pairs = Pairs { first_key, of_row, has_places: true, rolled: heavy, passing, of_keys };
+        self.for_each_pair(stream, &pairs, |em, pair, mut scope| {
+            let Pair { i, j, places } = pair;
+            let (is_row, is_key) = places.unwrap_or((true.into(), true.into()));
+            let slot = stream.spread.score(&i, &j);
+            let exponential = match (shifts, parts.exponent) {
+                (Some(shifts), Some(k)) => {
+                    let e = (element(tiles[k], &slot) - element(shifts, &i)).unary(ScalarOp::Exp);
+                    Some(em.builder.bind("exponential", e))
                 }
-                let made = |em: &mut Self, source: Source| match source {
-                    // That of −∞, which keys past the end have, is 0.
-                    Source::Exponential => exponential.clone(),
-                    Source::Tile(k) => is_key.clone().select(element(tiles[k], &slot), 0.0f32),
-                    Source::Weight(v) => {
-                        let e = em.value(&scope, v);
-                        is_key.clone().select(e, 0.0f32)
-                    }
-                };
-                for (sum, array) in parts.sums.iter().zip(&state.sums) {
-                    let more = made(em, sum.source);
-                    em.builder.set_element(*array, &i, element(*array, &i) + more);
+                _ => None,
+            };
+            let exponential = exponential.unwrap_or(Expr::from(0.0f32));
+            if let (Some(levels), Some(weights)) = (of_weights, &parts.weights) {
+                let active = em.builder.bind("inside", is_row & is_key.clone());
+                scope.active = Some(active);
+                em.know_pair(levels, of_keys, [&i, &j], &mut scope);
+                if let Some(v) = weights.exponential {
+                    scope.values[v.index()] = Some(exponential.clone());
                 }
-                let weight = made(em, parts.left.0);
-                let weight = match state.scale {
-                    Some(scale) => weight * element(scale, &i),
-                    None => weight,
-                };
-                em.builder.set_element(weights, slot, weight);
-            });
+                for (v, k) in &weights.tiles {
+                    scope.values[v.index()] = Some(element(tiles[*k], &slot));
+                }
+                em.compute_pair(levels, &mut scope);
+            }
+            let made = |em: &mut Self, source: Source| match source {
+                // That of −∞, which keys past the end have, is 0.
+                Source::Exponential => exponential.clone(),
+                Source::Tile(k) => is_key.clone().select(element(tiles[k], &slot), 0.0f32),
+                Source::Weight(v) => {
+                    let e = em.value(&scope, v);
+                    is_key.clone().select(e, 0.0f32)
+                }
+            };
+            for (sum, array) in parts.sums.iter().zip(&stream.state.sums) {
+                let more = made(em, sum.source);
+                em.builder.set_element(*array, &i, element(*array, &i) + more);
+            }
+            let weight = made(em, parts.left.0);
+            let weight = match stream.state.scale {
+                Some(scale) => weight * element(scale, &i),
+                None => weight,
+            };
+            em.builder.set_element(weights, slot, weight);
         });
         weights
     }
@@ -150,7 +156,9 @@ impl Emitter<'_> {
                 (None, None) => {
                     let dtype = levels.group.value(*v).dtype.compute();
                     let name = self.name_value(levels.group, *v);
-                    self.builder.array(&name, dtype, rows * keys, None)
+                    // What passes by has to be something.
+                    let fill = self.is_heavy(levels, None).then(|| Value::zero(dtype));
+                    self.builder.array(&name, dtype, rows * keys, fill)
                 }
             });
         }
@@ -180,51 +188,48 @@ impl Emitter<'_> {
         admitted: Option<&Admitted>,
     ) {
         let parts = stream.parts;
-        let [rows, keys, _] = stream.spread.own();
         let levels = &stream.block.scores;
         let has_places = admitted.is_none_or(|a| self.has_places(levels, a));
-        self.repeat("i", rows, Unroll::Full, |em, i| {
-            let mut of_row = levels.block.clone();
-            let is_row = has_places.then(|| em.row_scope(stream, &i, &mut of_row));
-            em.repeat("j", keys, Unroll::Full, |em, j| {
-                let mut scope = of_row.clone();
-                let is_key = has_places.then(|| em.key_scope(stream, first_key, &j, &mut scope));
-                if let (Some(is_row), Some(is_key)) = (&is_row, &is_key) {
-                    scope.active = Some(match admitted {
-                        Some(_) => is_row.clone(),
-                        None => em.builder.bind("inside", is_row.clone() & is_key.clone()),
-                    });
+        let rolled = self.is_heavy(levels, admitted);
+        let (of_row, passing) = (&levels.block, [scores, tiles].concat());
+        let pairs = Pairs { first_key, of_row, has_places, rolled, passing, of_keys };
+        self.for_each_pair(stream, &pairs, |em, pair, mut scope| {
+            let Pair { i, j, places } = pair;
+            if let Some((is_row, is_key)) = &places {
+                scope.active = Some(match admitted {
+                    Some(_) => is_row.clone(),
+                    None => em.builder.bind("inside", is_row.clone() & is_key.clone()),
+                });
+            }
+            let slot = stream.spread.score(&i, &j);
+            em.know_pair(levels, of_keys, [&i, &j], &mut scope);
+            for (product, array) in parts.scores.products.iter().zip(scores) {
+                scope.values[product.value.index()] = Some(element(*array, &slot));
+            }
+            match admitted {
+                Some(admitted) => em.compute_admitted(levels, admitted, &mut scope),
+                None => em.compute_pair(levels, &mut scope),
+            }
+            let mut done: Vec<ValueId> = Vec::new();
+            for (k, v) in parts.tiles.iter().enumerate() {
+                if done.contains(v) {
+                    continue;
                 }
-                let slot = stream.spread.score(&i, &j);
-                em.know_pair(levels, of_keys, [&i, &j], &mut scope);
-                for (product, array) in parts.scores.products.iter().zip(scores) {
-                    scope.values[product.value.index()] = Some(element(*array, &slot));
-                }
-                match admitted {
-                    Some(admitted) => em.compute_admitted(levels, admitted, &mut scope),
-                    None => em.compute_pair(levels, &mut scope),
-                }
-                let mut done: Vec<ValueId> = Vec::new();
-                for (k, v) in parts.tiles.iter().enumerate() {
-                    if done.contains(v) {
-                        continue;
+                done.push(*v);
+                let of_value = |t: usize| parts.tiles[t] == *v;
+                let lowest =
+                    parts.exponent.is_some_and(of_value) || parts.maxima.iter().any(|m| of_value(m.tile));
+                let is_product = matches!(levels.group.value(*v).op, BodyOp::Reduce { .. });
+                let e = em.value(&scope, *v);
+                match &places {
+                    Some((_, is_key)) if lowest && admitted.is_none() => {
+                        let e = is_key.clone().select(e, f32::NEG_INFINITY);
+                        em.builder.set_element(tiles[k], &slot, e);
                     }
-                    done.push(*v);
-                    let of_value = |t: usize| parts.tiles[t] == *v;
-                    let lowest =
-                        parts.exponent.is_some_and(of_value) || parts.maxima.iter().any(|m| of_value(m.tile));
-                    let is_product = matches!(levels.group.value(*v).op, BodyOp::Reduce { .. });
-                    let e = em.value(&scope, *v);
-                    match &is_key {
-                        Some(is_key) if lowest && admitted.is_none() => {
-                            let e = is_key.clone().select(e, f32::NEG_INFINITY);
-                            em.builder.set_element(tiles[k], &slot, e);
-                        }
-                        _ if !is_product => em.builder.set_element(tiles[k], &slot, e),
-                        _ => {}
-                    }
+                    _ if !is_product => em.builder.set_element(tiles[k], &slot, e),
+                    _ => {}
                 }
-            });
+            }
         });
     }
 

@@ -90,6 +90,14 @@ impl Spread {
         }
     }
 
+    /// Columns of a thread that lie side by side.
+    pub(super) fn neighbours(self) -> u32 {
+        match self {
+            Spread::Scalar { .. } => OWN,
+            Spread::Matrix { .. } => 2,
+        }
+    }
+
     /// Columns of which a thread notes what excluded tiles add.
     pub(super) fn noted(self) -> u32 {
         match self {

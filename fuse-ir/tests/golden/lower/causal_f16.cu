@@ -356,6 +356,7 @@ fuse_causal_f16(
                                 }
                             }
                         }
+                        f32 shift[2];
 #pragma unroll
                         for (u32 i_3 = 0u; i_3 < 2u; ++i_3) {
                             const f32 before = greatest[i_3];
@@ -369,23 +370,27 @@ fuse_causal_f16(
                             const f32 own_2 = fuse::maximum<f32>(own, other);
                             const f32 other_2 = __shfl_xor_sync(0xffffffffu, own_2, 2, 4);
                             const f32 of_all = fuse::maximum<f32>(own_2, other_2);
-                            const f32 shift = of_all == __uint_as_float(0xff800000u) ? 0.0f : of_all == __uint_as_float(0x7f800000u) ? 3.4028235e38f : of_all;
-                            const f32 factor = before == of_all || before == __uint_as_float(0xff800000u) || !(round == 0u) ? 1.0f : ::expf((before == __uint_as_float(0xff800000u) ? 0.0f : before == __uint_as_float(0x7f800000u) ? 3.4028235e38f : before) - shift);
+                            const f32 shifted_by = of_all == __uint_as_float(0xff800000u) ? 0.0f : of_all == __uint_as_float(0x7f800000u) ? 3.4028235e38f : of_all;
+                            const f32 factor = before == of_all || before == __uint_as_float(0xff800000u) || !(round == 0u) ? 1.0f : ::expf((before == __uint_as_float(0xff800000u) ? 0.0f : before == __uint_as_float(0x7f800000u) ? 3.4028235e38f : before) - shifted_by);
                             greatest[i_3] = of_all;
                             row_sum[i_3] = row_sum[i_3] * factor;
 #pragma unroll
                             for (u32 j_4 = 0u; j_4 < 16u; ++j_4) {
                                 products[j_4 / 2u * 4u + i_3 * 2u + j_4 % 2u] = products[j_4 / 2u * 4u + i_3 * 2u + j_4 % 2u] * factor;
                             }
-                            const u32 row_2 = first_row + (warp * 16u + lane / 4u + i_3 * 8u);
+                            shift[i_3] = shifted_by;
+                        }
+#pragma unroll
+                        for (u32 i_4 = 0u; i_4 < 2u; ++i_4) {
+                            const u32 row_2 = first_row + (warp * 16u + lane / 4u + i_4 * 8u);
                             const bool is_row_2 = row_2 < s;
 #pragma unroll
                             for (u32 j_5 = 0u; j_5 < 16u; ++j_5) {
                                 const u32 key_2 = first_key + (j_5 / 2u * 8u + lane % 4u * 2u + j_5 % 2u);
                                 const bool is_key_2 = key_2 < t;
-                                const f32 exponential = ::expf(select[j_5 / 2u * 4u + i_3 * 2u + j_5 % 2u] - shift);
-                                row_sum[i_3] = row_sum[i_3] + exponential;
-                                select[j_5 / 2u * 4u + i_3 * 2u + j_5 % 2u] = exponential * scale_2[i_3];
+                                const f32 exponential = ::expf(select[j_5 / 2u * 4u + i_4 * 2u + j_5 % 2u] - shift[i_4]);
+                                row_sum[i_4] = row_sum[i_4] + exponential;
+                                select[j_5 / 2u * 4u + i_4 * 2u + j_5 % 2u] = exponential * scale_2[i_4];
                             }
                         }
                         const u32 stage_4 = ((first_key / 64u) & 1u) * 4096u;
@@ -480,46 +485,46 @@ fuse_causal_f16(
                     for (u32 j_7 = 0u; j_7 < 16u; ++j_7) {
                         const f32 more = excluded_tile[line_4 * 64u + (j_7 / 2u * 8u + lane % 4u * 2u + j_7 % 2u)];
 #pragma unroll
-                        for (u32 i_4 = 0u; i_4 < 2u; ++i_4) {
-                            products[j_7 / 2u * 4u + i_4 * 2u + j_7 % 2u] = products[j_7 / 2u * 4u + i_4 * 2u + j_7 % 2u] + more;
+                        for (u32 i_5 = 0u; i_5 < 2u; ++i_5) {
+                            products[j_7 / 2u * 4u + i_5 * 2u + j_7 % 2u] = products[j_7 / 2u * 4u + i_5 * 2u + j_7 % 2u] + more;
                         }
                     }
                 }
                 __syncthreads();
 #pragma unroll
-                for (u32 i_5 = 0u; i_5 < 2u; ++i_5) {
-                    const f32 own_3 = row_sum[i_5];
+                for (u32 i_6 = 0u; i_6 < 2u; ++i_6) {
+                    const f32 own_3 = row_sum[i_6];
                     const f32 other_3 = __shfl_xor_sync(0xffffffffu, own_3, 1, 4);
                     const f32 own_4 = own_3 + other_3;
                     const f32 other_4 = __shfl_xor_sync(0xffffffffu, own_4, 2, 4);
                     const f32 of_all_2 = own_4 + other_4;
-                    row_sum[i_5] = of_all_2;
+                    row_sum[i_6] = of_all_2;
                 }
                 if (!is_split) {
 #pragma unroll
-                    for (u32 i_6 = 0u; i_6 < 2u; ++i_6) {
-                        const u32 row_3 = first_row + (warp * 16u + lane / 4u + i_6 * 8u);
+                    for (u32 i_7 = 0u; i_7 < 2u; ++i_7) {
+                        const u32 row_3 = first_row + (warp * 16u + lane / 4u + i_7 * 8u);
                         const bool is_row_3 = row_3 < s;
-                        const bool eq = greatest[i_6] == __uint_as_float(0xff800000u);
-                        const f32 select_3 = eq ? 0.0f : greatest[i_6];
-                        const f32 sub = (greatest[i_6] == __uint_as_float(0xff800000u) ? 0.0f : greatest[i_6] == __uint_as_float(0x7f800000u) ? 3.4028235e38f : greatest[i_6]) - select_3;
+                        const bool eq = greatest[i_7] == __uint_as_float(0xff800000u);
+                        const f32 select_3 = eq ? 0.0f : greatest[i_7];
+                        const f32 sub = (greatest[i_7] == __uint_as_float(0xff800000u) ? 0.0f : greatest[i_7] == __uint_as_float(0x7f800000u) ? 3.4028235e38f : greatest[i_7]) - select_3;
                         const f32 exp = ::expf(sub);
-                        const f32 mul_3 = exp * row_sum[i_6];
+                        const f32 mul_3 = exp * row_sum[i_7];
                         const bool eq_2 = mul_3 == 0.0f;
                         const f32 select_4 = eq_2 ? 1.0f : mul_3;
                         const f32 div = exp / select_4;
-                        of_row[i_6] = div;
+                        of_row[i_7] = div;
                         const bool leads = is_row_3 && threadIdx.x % 4u == 0u && first_column == 0u;
                     }
                     bool lost = false;
 #pragma unroll
-                    for (u32 i_7 = 0u; i_7 < 2u; ++i_7) {
-                        bool is_kept = ::fabsf(of_row[i_7]) < 4294967300.0f;
+                    for (u32 i_8 = 0u; i_8 < 2u; ++i_8) {
+                        bool is_kept = ::fabsf(of_row[i_8]) < 4294967300.0f;
 #pragma unroll
                         for (u32 j_8 = 0u; j_8 < 16u; ++j_8) {
-                            is_kept = is_kept && fuse::is_finite_f32(products[j_8 / 2u * 4u + i_7 * 2u + j_8 % 2u]);
+                            is_kept = is_kept && fuse::is_finite_f32(products[j_8 / 2u * 4u + i_8 * 2u + j_8 % 2u]);
                         }
-                        lost = lost || (first_row + (warp * 16u + lane / 4u + i_7 * 8u) < s && !is_kept);
+                        lost = lost || (first_row + (warp * 16u + lane / 4u + i_8 * 8u) < s && !is_kept);
                     }
                     __syncthreads();
                     if (lost) ::atomicOr(&again_2[0u], 1u);
@@ -527,8 +532,8 @@ fuse_causal_f16(
                     const u32 found = again_2[0u];
                     again = found == 1u;
 #pragma unroll
-                    for (u32 i_8 = 0u; i_8 < 2u; ++i_8) {
-                        scale_2[i_8] = again ? of_row[i_8] : 1.0f;
+                    for (u32 i_9 = 0u; i_9 < 2u; ++i_9) {
+                        scale_2[i_9] = again ? of_row[i_9] : 1.0f;
                     }
                 }
             }
@@ -537,20 +542,20 @@ fuse_causal_f16(
     if (!is_split) {
         __syncthreads();
 #pragma unroll
-        for (u32 i_9 = 0u; i_9 < 2u; ++i_9) {
-            const u32 row_4 = warp * 16u + lane / 4u + i_9 * 8u;
+        for (u32 i_10 = 0u; i_10 < 2u; ++i_10) {
+            const u32 row_4 = warp * 16u + lane / 4u + i_10 * 8u;
 #pragma unroll
-            for (u32 pair_2 = 0u; pair_2 < 8u; ++pair_2) {
-                fuse::store_2<f32>(&products_tile[row_4 * 72u + (pair_2 * 2u / 2u * 8u + lane % 4u * 2u + pair_2 * 2u % 2u)], products[pair_2 * 2u / 2u * 4u + i_9 * 2u + pair_2 * 2u % 2u], products[pair_2 * 2u / 2u * 4u + i_9 * 2u + pair_2 * 2u % 2u + 1u]);
+            for (u32 part_6 = 0u; part_6 < 8u; ++part_6) {
+                fuse::store_2<f32>(&products_tile[row_4 * 72u + (part_6 * 2u / 2u * 8u + lane % 4u * 2u + part_6 * 2u % 2u)], products[part_6 * 2u / 2u * 4u + i_10 * 2u + part_6 * 2u % 2u], products[part_6 * 2u / 2u * 4u + i_10 * 2u + part_6 * 2u % 2u + 1u]);
             }
             if (threadIdx.x % 4u == 0u) {
-                of_rows[row_4] = of_row[i_9];
+                of_rows[row_4] = of_row[i_10];
             }
         }
         __syncthreads();
 #pragma unroll 4
-        for (u32 part_6 = 0u; part_6 < 32u; ++part_6) {
-            const u32 number_2 = threadIdx.x + part_6 * 128u;
+        for (u32 part_7 = 0u; part_7 < 32u; ++part_7) {
+            const u32 number_2 = threadIdx.x + part_7 * 128u;
             const u32 line_5 = number_2 / 64u;
             const u32 at = number_2 % 64u;
             const f32 product = products_tile[line_5 * 72u + at];
@@ -568,22 +573,22 @@ fuse_causal_f16(
     }
     if (is_split) {
 #pragma unroll
-        for (u32 i_10 = 0u; i_10 < 2u; ++i_10) {
-            const u32 row_6 = first_row + (warp * 16u + lane / 4u + i_10 * 8u);
+        for (u32 i_11 = 0u; i_11 < 2u; ++i_11) {
+            const u32 row_6 = first_row + (warp * 16u + lane / 4u + i_11 * 8u);
             const bool is_row_5 = row_6 < s;
             const u32 line_6 = range * all_rows + batch * s + row_6;
             const bool leads_2 = is_row_5 && threadIdx.x % 4u == 0u && first_column == 0u;
             if (leads_2) {
-                scratch_2[line_6] = greatest[i_10];
+                scratch_2[line_6] = greatest[i_11];
             }
             if (leads_2) {
-                scratch_3[line_6] = row_sum[i_10];
+                scratch_3[line_6] = row_sum[i_11];
             }
 #pragma unroll
             for (u32 j_9 = 0u; j_9 < 16u; ++j_9) {
                 const u32 column_2 = first_column + (j_9 / 2u * 8u + lane % 4u * 2u + j_9 % 2u);
                 if (is_row_5 && column_2 < e) {
-                    scratch[line_6 * e + column_2] = products[j_9 / 2u * 4u + i_10 * 2u + j_9 % 2u];
+                    scratch[line_6 * e + column_2] = products[j_9 / 2u * 4u + i_11 * 2u + j_9 % 2u];
                 }
             }
         }

@@ -1,5 +1,5 @@
 // causal_f32: g0: weights of 64 rows and 64 keys at a time, 64 columns, rows kept in shared memory
-// grid ((h * max(ceil_div(e, 64), 1)) * ceil_div(s, 64)) * max((min((multiprocessors + 1) - ((h * (ceil_div(s, 64) * max(ceil_div(e, 64), 1))) * 2), 1) * min(131073 - ((h * s) * ceil_div(t, 512)), 1)) * ceil_div(t, max(ceil_div(t, 32768) * 512, 512)), 1) x 1 x 1, block 256 x 1 x 1, (((8704 + (ceil_div(((ceil_div(d, 16) * 16) * 68) * 4, 16) * 16)) + 17408) + 17408) + 16 bytes of shared memory
+// grid ((h * max(ceil_div(e, 64), 1)) * ceil_div(s, 64)) * max((min((multiprocessors + 1) - ((h * (ceil_div(s, 64) * max(ceil_div(e, 64), 1))) * 2), 1) * min(131073 - ((h * s) * ceil_div(t, 512)), 1)) * ceil_div(t, max(ceil_div(t, 32768) * 512, 512)), 1) x 1 x 1, block 256 x 1 x 1, max((((8704 + (ceil_div(((ceil_div(d, 16) * 16) * 68) * 4, 16) * 16)) + 17408) + 17408) + 16, 18432) + 256 bytes of shared memory
 // compile with --fmad=false
 
 using f32 = float;
@@ -112,6 +112,8 @@ fuse_causal_f32(
     f32* const weights_tile = reinterpret_cast<f32*>(shared + 8704ull + fuse::size_ceil_div(fuse::size_ceil_div(u64(d), 16ull) * 16ull * 68ull * 4ull, 16ull) * 16ull);
     f32* const values_tile = reinterpret_cast<f32*>(shared + 8704ull + fuse::size_ceil_div(fuse::size_ceil_div(u64(d), 16ull) * 16ull * 68ull * 4ull, 16ull) * 16ull + 17408ull);
     u32* const again_2 = reinterpret_cast<u32*>(shared + 8704ull + fuse::size_ceil_div(fuse::size_ceil_div(u64(d), 16ull) * 16ull * 68ull * 4ull, 16ull) * 16ull + 17408ull + 17408ull);
+    f32* const products_tile = reinterpret_cast<f32*>(shared);
+    f32* const of_rows = reinterpret_cast<f32*>(shared + fuse::max_integer<u64>(8704ull + fuse::size_ceil_div(fuse::size_ceil_div(u64(d), 16ull) * 16ull * 68ull * 4ull, 16ull) * 16ull + 17408ull + 17408ull + 16ull, 18432ull));
     const u32 row_tiles = (s + 63u) / 64u;
     const u32 column_tiles = fuse::max_integer<u32>((e + 63u) / 64u, 1u);
     const u32 keys_of_range = fuse::max_integer<u32>((t + 32767u) / 32768u * 512u, 512u);
@@ -185,10 +187,10 @@ fuse_causal_f32(
                 if (is_excluded) {
                     __syncthreads();
 #pragma unroll
-                    for (u32 i_6 = 0u; i_6 < 4u; ++i_6) {
+                    for (u32 i_7 = 0u; i_7 < 4u; ++i_7) {
                         f32 value_2[4];
                         {
-                            const float4 loaded = *reinterpret_cast<float4*>(&values_tile[(threadIdx.x / 16u * 4u + i_6) * 68u + threadIdx.x % 16u * 4u]);
+                            const float4 loaded = *reinterpret_cast<float4*>(&values_tile[(threadIdx.x / 16u * 4u + i_7) * 68u + threadIdx.x % 16u * 4u]);
                             value_2[0] = loaded.x;
                             value_2[1] = loaded.y;
                             value_2[2] = loaded.z;
@@ -279,6 +281,7 @@ fuse_causal_f32(
                             }
                         }
                     }
+                    f32 shift[4];
 #pragma unroll
                     for (u32 i_4 = 0u; i_4 < 4u; ++i_4) {
                         const f32 before = greatest[i_4];
@@ -296,23 +299,27 @@ fuse_causal_f32(
                         const f32 own_4 = fuse::maximum<f32>(own_3, other_3);
                         const f32 other_4 = __shfl_xor_sync(0xffffffffu, own_4, 8, 16);
                         const f32 of_all = fuse::maximum<f32>(own_4, other_4);
-                        const f32 shift = of_all == __uint_as_float(0xff800000u) ? 0.0f : of_all == __uint_as_float(0x7f800000u) ? 3.4028235e38f : of_all;
-                        const f32 factor = before == of_all || before == __uint_as_float(0xff800000u) || !(round == 0u) ? 1.0f : ::expf((before == __uint_as_float(0xff800000u) ? 0.0f : before == __uint_as_float(0x7f800000u) ? 3.4028235e38f : before) - shift);
+                        const f32 shifted_by = of_all == __uint_as_float(0xff800000u) ? 0.0f : of_all == __uint_as_float(0x7f800000u) ? 3.4028235e38f : of_all;
+                        const f32 factor = before == of_all || before == __uint_as_float(0xff800000u) || !(round == 0u) ? 1.0f : ::expf((before == __uint_as_float(0xff800000u) ? 0.0f : before == __uint_as_float(0x7f800000u) ? 3.4028235e38f : before) - shifted_by);
                         greatest[i_4] = of_all;
                         row_sum[i_4] = row_sum[i_4] * factor;
 #pragma unroll
                         for (u32 j_5 = 0u; j_5 < 4u; ++j_5) {
                             products[i_4 * 4u + j_5] = products[i_4 * 4u + j_5] * factor;
                         }
-                        const u32 row_2 = first_row + (threadIdx.x / 16u * 4u + i_4);
+                        shift[i_4] = shifted_by;
+                    }
+#pragma unroll
+                    for (u32 i_5 = 0u; i_5 < 4u; ++i_5) {
+                        const u32 row_2 = first_row + (threadIdx.x / 16u * 4u + i_5);
                         const bool is_row_2 = row_2 < s;
 #pragma unroll
                         for (u32 j_6 = 0u; j_6 < 4u; ++j_6) {
                             const u32 key_2 = first_key + (threadIdx.x % 16u + j_6 * 16u);
                             const bool is_key_2 = key_2 < t;
-                            const f32 exponential = ::expf(select[j_6 * 4u + i_4] - shift);
-                            row_sum[i_4] = row_sum[i_4] + exponential;
-                            select[j_6 * 4u + i_4] = exponential * scale_2[i_4];
+                            const f32 exponential = ::expf(select[j_6 * 4u + i_5] - shift[i_5]);
+                            row_sum[i_5] = row_sum[i_5] + exponential;
+                            select[j_6 * 4u + i_5] = exponential * scale_2[i_5];
                         }
                     }
 #pragma unroll
@@ -339,10 +346,10 @@ fuse_causal_f32(
                             value[3] = loaded.w;
                         }
 #pragma unroll
-                        for (u32 i_5 = 0u; i_5 < 4u; ++i_5) {
+                        for (u32 i_6 = 0u; i_6 < 4u; ++i_6) {
 #pragma unroll
                             for (u32 j_8 = 0u; j_8 < 4u; ++j_8) {
-                                products[i_5 * 4u + j_8] = __fmaf_rn(weight[i_5], value[j_8], products[i_5 * 4u + j_8]);
+                                products[i_6 * 4u + j_8] = __fmaf_rn(weight[i_6], value[j_8], products[i_6 * 4u + j_8]);
                             }
                         }
                     }
@@ -361,14 +368,14 @@ fuse_causal_f32(
                     for (u32 j_11 = 0u; j_11 < 4u; ++j_11) {
                         const f32 more = values_tile[line_5 * 68u + (threadIdx.x % 16u * 4u + j_11)];
 #pragma unroll
-                        for (u32 i_7 = 0u; i_7 < 4u; ++i_7) {
-                            products[i_7 * 4u + j_11] = products[i_7 * 4u + j_11] + more;
+                        for (u32 i_8 = 0u; i_8 < 4u; ++i_8) {
+                            products[i_8 * 4u + j_11] = products[i_8 * 4u + j_11] + more;
                         }
                     }
                 }
 #pragma unroll
-                for (u32 i_8 = 0u; i_8 < 4u; ++i_8) {
-                    const f32 own_5 = row_sum[i_8];
+                for (u32 i_9 = 0u; i_9 < 4u; ++i_9) {
+                    const f32 own_5 = row_sum[i_9];
                     const f32 other_5 = __shfl_xor_sync(0xffffffffu, own_5, 1, 16);
                     const f32 own_6 = own_5 + other_5;
                     const f32 other_6 = __shfl_xor_sync(0xffffffffu, own_6, 2, 16);
@@ -377,33 +384,33 @@ fuse_causal_f32(
                     const f32 own_8 = own_7 + other_7;
                     const f32 other_8 = __shfl_xor_sync(0xffffffffu, own_8, 8, 16);
                     const f32 of_all_2 = own_8 + other_8;
-                    row_sum[i_8] = of_all_2;
+                    row_sum[i_9] = of_all_2;
                 }
                 if (!is_split) {
 #pragma unroll
-                    for (u32 i_9 = 0u; i_9 < 4u; ++i_9) {
-                        const u32 row_3 = first_row + (threadIdx.x / 16u * 4u + i_9);
+                    for (u32 i_10 = 0u; i_10 < 4u; ++i_10) {
+                        const u32 row_3 = first_row + (threadIdx.x / 16u * 4u + i_10);
                         const bool is_row_3 = row_3 < s;
-                        const bool eq = greatest[i_9] == __uint_as_float(0xff800000u);
-                        const f32 select_3 = eq ? 0.0f : greatest[i_9];
-                        const f32 sub = (greatest[i_9] == __uint_as_float(0xff800000u) ? 0.0f : greatest[i_9] == __uint_as_float(0x7f800000u) ? 3.4028235e38f : greatest[i_9]) - select_3;
+                        const bool eq = greatest[i_10] == __uint_as_float(0xff800000u);
+                        const f32 select_3 = eq ? 0.0f : greatest[i_10];
+                        const f32 sub = (greatest[i_10] == __uint_as_float(0xff800000u) ? 0.0f : greatest[i_10] == __uint_as_float(0x7f800000u) ? 3.4028235e38f : greatest[i_10]) - select_3;
                         const f32 exp = ::expf(sub);
-                        const f32 mul_3 = exp * row_sum[i_9];
+                        const f32 mul_3 = exp * row_sum[i_10];
                         const bool eq_2 = mul_3 == 0.0f;
                         const f32 select_4 = eq_2 ? 1.0f : mul_3;
                         const f32 div = exp / select_4;
-                        of_row[i_9] = div;
+                        of_row[i_10] = div;
                         const bool leads = is_row_3 && threadIdx.x % 16u == 0u && first_column == 0u;
                     }
                     bool lost = false;
 #pragma unroll
-                    for (u32 i_10 = 0u; i_10 < 4u; ++i_10) {
-                        bool is_kept = ::fabsf(of_row[i_10]) < 4294967300.0f;
+                    for (u32 i_11 = 0u; i_11 < 4u; ++i_11) {
+                        bool is_kept = ::fabsf(of_row[i_11]) < 4294967300.0f;
 #pragma unroll
                         for (u32 j_12 = 0u; j_12 < 4u; ++j_12) {
-                            is_kept = is_kept && fuse::is_finite_f32(products[i_10 * 4u + j_12]);
+                            is_kept = is_kept && fuse::is_finite_f32(products[i_11 * 4u + j_12]);
                         }
-                        lost = lost || (first_row + (threadIdx.x / 16u * 4u + i_10) < s && !is_kept);
+                        lost = lost || (first_row + (threadIdx.x / 16u * 4u + i_11) < s && !is_kept);
                     }
                     __syncthreads();
                     if (lost) ::atomicOr(&again_2[0u], 1u);
@@ -411,47 +418,62 @@ fuse_causal_f32(
                     const u32 found = again_2[0u];
                     again = found == 1u;
 #pragma unroll
-                    for (u32 i_11 = 0u; i_11 < 4u; ++i_11) {
-                        scale_2[i_11] = again ? of_row[i_11] : 1.0f;
+                    for (u32 i_12 = 0u; i_12 < 4u; ++i_12) {
+                        scale_2[i_12] = again ? of_row[i_12] : 1.0f;
                     }
                 }
             }
         }
     }
     if (!is_split) {
+        __syncthreads();
 #pragma unroll
-        for (u32 i_12 = 0u; i_12 < 4u; ++i_12) {
+        for (u32 i_13 = 0u; i_13 < 4u; ++i_13) {
+            const u32 row_4 = threadIdx.x / 16u * 4u + i_13;
 #pragma unroll
-            for (u32 j_13 = 0u; j_13 < 4u; ++j_13) {
-                const u32 row_4 = first_row + (threadIdx.x / 16u * 4u + i_12);
-                const bool is_row_4 = row_4 < s;
-                const u32 column = first_column + (threadIdx.x % 16u * 4u + j_13);
-                const bool inside_5 = is_row_4 && column < e;
-                const f32 mul_4 = products[i_12 * 4u + j_13] * (again ? 1.0f : of_row[i_12]);
-                if (inside_5) {
-                    out[batch * out_stride_h + row_4 * out_stride_s + column * out_stride_e] = mul_4;
-                }
+            for (u32 part_4 = 0u; part_4 < 1u; ++part_4) {
+                fuse::store_4<f32>(&products_tile[row_4 * 72u + (threadIdx.x % 16u * 4u + part_4 * 4u)], products[i_13 * 4u + part_4 * 4u], products[i_13 * 4u + part_4 * 4u + 1u], products[i_13 * 4u + part_4 * 4u + 2u], products[i_13 * 4u + part_4 * 4u + 3u]);
+            }
+            if (threadIdx.x % 16u == 0u) {
+                of_rows[row_4] = of_row[i_13];
+            }
+        }
+        __syncthreads();
+#pragma unroll 4
+        for (u32 part_5 = 0u; part_5 < 16u; ++part_5) {
+            const u32 number_5 = threadIdx.x + part_5 * 256u;
+            const u32 line_6 = number_5 / 64u;
+            const u32 at_4 = number_5 % 64u;
+            const f32 product = products_tile[line_6 * 72u + at_4];
+            const f32 of_row_2 = of_rows[line_6];
+            const u32 row_5 = first_row + line_6;
+            const bool is_row_4 = row_5 < s;
+            const u32 column = first_column + at_4;
+            const bool inside_5 = is_row_4 && column < e;
+            const f32 mul_4 = product * (again ? 1.0f : of_row_2);
+            if (inside_5) {
+                out[batch * out_stride_h + row_5 * out_stride_s + column * out_stride_e] = mul_4;
             }
         }
     }
     if (is_split) {
 #pragma unroll
-        for (u32 i_13 = 0u; i_13 < 4u; ++i_13) {
-            const u32 row_5 = first_row + (threadIdx.x / 16u * 4u + i_13);
-            const bool is_row_5 = row_5 < s;
-            const u32 line_6 = range * all_rows + batch * s + row_5;
+        for (u32 i_14 = 0u; i_14 < 4u; ++i_14) {
+            const u32 row_6 = first_row + (threadIdx.x / 16u * 4u + i_14);
+            const bool is_row_5 = row_6 < s;
+            const u32 line_7 = range * all_rows + batch * s + row_6;
             const bool leads_2 = is_row_5 && threadIdx.x % 16u == 0u && first_column == 0u;
             if (leads_2) {
-                scratch_2[line_6] = greatest[i_13];
+                scratch_2[line_7] = greatest[i_14];
             }
             if (leads_2) {
-                scratch_3[line_6] = row_sum[i_13];
+                scratch_3[line_7] = row_sum[i_14];
             }
 #pragma unroll
-            for (u32 j_14 = 0u; j_14 < 4u; ++j_14) {
-                const u32 column_2 = first_column + (threadIdx.x % 16u * 4u + j_14);
+            for (u32 j_13 = 0u; j_13 < 4u; ++j_13) {
+                const u32 column_2 = first_column + (threadIdx.x % 16u * 4u + j_13);
                 if (is_row_5 && column_2 < e) {
-                    scratch[line_6 * e + column_2] = products[i_13 * 4u + j_14];
+                    scratch[line_7 * e + column_2] = products[i_14 * 4u + j_13];
                 }
             }
         }
