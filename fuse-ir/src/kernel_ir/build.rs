@@ -141,6 +141,11 @@ impl Builder {
         if self.open.len() > 1 { self.open.pop().unwrap_or_default() } else { Block::new() }
     }
 
+    /// What stands in the innermost open block so far.
+    pub fn so_far(&self) -> &[Stmt] {
+        self.open.last().map_or(&[], Vec::as_slice)
+    }
+
     /// The dtype of an expression; a mistake is kept for [`Builder::finish`].
     pub fn dtype_of(&mut self, e: &Expr) -> DType {
         e.dtype(&self.kernel).unwrap_or_else(|why| {

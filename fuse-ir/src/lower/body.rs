@@ -31,6 +31,8 @@ pub(super) struct Emitter<'a> {
     /// Bytes of shared memory handed out in the part that is lowered, and the most of all parts.
     pub(super) shared: Size,
     shared_most: Size,
+    /// Views that are written once, before a barrier.
+    pub(super) settled: Vec<crate::id::ViewId>,
     faulting: Vec<bool>,
     sites: Vec<FaultSite>,
     group: GroupId,
@@ -96,6 +98,7 @@ impl<'a> Emitter<'a> {
             scratch_keys: Vec::new(),
             shared: 0.into(),
             shared_most: 0.into(),
+            settled: Vec::new(),
             faulting: find_faulting_functions(&program.kernel.functions),
             sites: Vec::new(),
             group: GroupId(0),
@@ -452,6 +455,25 @@ impl<'a> Emitter<'a> {
                     .iter()
                     .any(|o| matches!(o, Operand::Buffer { buffer, .. } if *buffer == s.buffer))
             })
+    }
+
+    /// Whether something reads what a store of this number writes over, `elsewhere` only if at other positions than it
+    /// writes.
+    pub(super) fn writes_over(&self, group: &ScheduledGroup, number: u32, elsewhere: bool) -> bool {
+        let store = &group.stores[number as usize];
+        let in_place = &self.program.plan.in_place;
+        let taken_over = |buffer: &BufferRef| {
+            *buffer == store.buffer
+                || in_place
+                    .iter()
+                    .any(|(id, to, from)| *id == group.id && *to == store.buffer && from == buffer)
+        };
+        group.operands.iter().any(|operand| match operand {
+            Operand::Buffer { buffer, map, .. } if taken_over(buffer) => {
+                !elsewhere || map.indices != store.indices || !map.bounds.is_empty()
+            }
+            Operand::Buffer { .. } | Operand::Index(_) | Operand::Mask(_) | Operand::Check { .. } => false,
+        })
     }
 }
 

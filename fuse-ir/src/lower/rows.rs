@@ -17,7 +17,10 @@ use crate::dtype::DType;
 use crate::id::{LocalId, ValueId, ViewId};
 use crate::index_map::IndexExpr;
 use crate::kernel_ir::build::{Builder, thread_x};
-use crate::kernel_ir::{Builtin, Condition, Expr, LocalKind, Memory, ShuffleKind, Size, Stmt, Unroll, Usage};
+use crate::kernel_ir::{
+    Builtin, Condition, Expr, LocalKind, Memory, Scope as BarrierScope, ShuffleKind, Size, Stmt, Unroll,
+    Usage,
+};
 use crate::scalar::ScalarOp;
 use crate::schedule::{BodyOp, CHUNK, LANES, Level, Operand, Pass, ScheduledGroup};
 
@@ -147,9 +150,13 @@ impl Emitter<'_> {
 
         let plans = plan_sweeps(group, keep);
         let kept = self.place_kept(group, &plans, keep, &layout, (&inner, &outer), &position, &inner_expr);
-        let overwrites = self.overwrites(group);
         for (k, (pass, plan)) in group.passes.iter().zip(&plans).enumerate() {
-            if k > 0 && overwrites {
+            // A position is the same thread's in all sweeps, but what is reduced in order is read by one for all.
+            let before = &group.passes[..k];
+            let ordered = before
+                .iter()
+                .any(|p| collect_reductions(group, &p.reductions).iter().any(Reduction::is_ordered));
+            if k > 0 && pass.stores.iter().any(|s| self.writes_over(group, *s, !ordered)) {
                 self.barrier(&layout);
             }
             let is_last = k + 1 == group.passes.len();
@@ -168,7 +175,7 @@ impl Emitter<'_> {
             for id in &plan.scans {
                 self.scan(&kept, *id, &layout, &len);
             }
-            self.finish_pass(group, pass, (&layout, is_last), overwrites, &mut scope);
+            self.finish_pass(group, pass, (&layout, is_last), &mut scope);
         }
         if keep {
             let requirement = fits_shared(self.shared.clone(), self.options);
@@ -288,8 +295,23 @@ impl Emitter<'_> {
         list
     }
 
+    /// A barrier of those who share a row, unless one stands just before and nothing was read since that is written later.
     fn barrier(&mut self, layout: &Layout) {
-        if layout.short { self.builder.warp_barrier() } else { self.builder.block_barrier() }
+        let wanted = if layout.short { BarrierScope::Warp } else { BarrierScope::Block };
+        let settled = |memory: &Memory| matches!(memory, Memory::Shared(view) if self.settled.contains(view));
+        let matters = |stmt: &&Stmt| match stmt {
+            Stmt::Comment(_)
+            | Stmt::Let { .. }
+            | Stmt::Register { .. }
+            | Stmt::Array { .. }
+            | Stmt::Call { .. } => false,
+            Stmt::Load { access, .. } => !settled(&access.memory),
+            _ => true,
+        };
+        let last = self.builder.so_far().iter().rev().find(matters);
+        if last != Some(&Stmt::Barrier(wanted)) {
+            self.builder.push(Stmt::Barrier(wanted));
+        }
     }
 
     /// The sweep of a pass and its reductions; gives the reduced values.
@@ -418,7 +440,7 @@ impl Emitter<'_> {
             let values = only_for(group, plan, &ordered);
             let narrowed = SweepPlan { values, keep: vec![], scans: vec![], kept: plan.kept.clone() };
             self.emit_ordered_sweep(group, &Sweep { plan: &narrowed, ..sweep(&ordered) }, scope);
-            if !pass.stores.is_empty() {
+            if pass.stores.iter().any(|s| self.writes_over(group, *s, false)) {
                 self.barrier(row.layout);
             }
         }
@@ -452,11 +474,13 @@ impl Emitter<'_> {
             reduction.components.iter().map(|d| em.share(name, *d, len.into())).collect()
         };
         let heights = if self.index == DType::U64 { WIDE_HEIGHTS } else { HEIGHTS };
-        Exchange {
+        let exchange = Exchange {
             parts: share(self, "parts", parts),
             heights: share(self, "heights", heights * width),
             result: if is_last { Vec::new() } else { share(self, "result", width) },
-        }
+        };
+        self.settled.extend(&exchange.result);
+        exchange
     }
 
     /// Folds what the teams of a block have in this round and adds the node to the counter.
@@ -672,7 +696,6 @@ impl Emitter<'_> {
         group: &ScheduledGroup,
         pass: &Pass,
         (layout, is_last): (&Layout, bool),
-        overwrites: bool,
         scope: &mut Scope,
     ) {
         let leads = if layout.short { layout.team.leads() } else { self.leader(layout) };
@@ -684,7 +707,7 @@ impl Emitter<'_> {
         if pass.outer_stores.is_empty() {
             return;
         }
-        if overwrites {
+        if pass.outer_stores.iter().any(|s| self.writes_over(group, *s, false)) {
             self.barrier(layout);
         }
         let mut inner = scope.clone();

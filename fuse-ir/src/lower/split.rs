@@ -177,7 +177,7 @@ impl Emitter<'_> {
             self.store(group, &group.stores[number as usize], &scope);
         }
         let then = self.builder.close();
-        if self.overwrites(group) {
+        if pass.outer_stores.iter().any(|s| self.writes_over(group, *s, false)) {
             self.builder.block_barrier();
         }
         let condition = thread_x().equals(0u32);
