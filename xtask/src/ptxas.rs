@@ -210,7 +210,7 @@ fn compile_text(toolchain: &Toolchain, kernel: &Kernel, architecture: &str) -> R
         (Some(before), Some(after)) => after - before,
         _ => start.1.elapsed(),
     };
-    report.predicted = registers::predict(kernel);
+    report.predicted = registers::predict(kernel, architecture);
     report.kernel.clone_from(&kernel.name);
     let blocks = kernel.geometry.resident_blocks.max(1);
     report.fits = (REGISTERS / (kernel.geometry.threads() * blocks)).min(registers::MOST);
