@@ -154,27 +154,3 @@ fn windows_that_do_not_move() {
     check(pool(&x, 1, -1, 0), &message("dilation", -1, 1));
     check(pool(&x, 1, 1, -1), &message("padding", -1, 0));
 }
-
-fuse! {
-    #[kernel]
-    fn picked<N, M>(x: Tensor<f32, N>, i: Tensor<i64, M>) -> Tensor<f32, M> { x.gather(N, i) + 0.0 }
-}
-
-/// Kernels note 32 bits of an index that is out of range, and what is beyond is told as that.
-#[test]
-fn great_indices_are_told_as_far_as_they_are_known() -> Result<(), Error> {
-    for (index, on_cpu, on_gpu) in [
-        (5_000_000_000, "index 5000000000 is", "index 2147483647 or more is"),
-        (-5_000_000_000, "index -5000000000 is", "index -2147483648 or less is"),
-        (3, "index 3 is", "index 3 is"),
-    ] {
-        for (device, want) in [(Device::cpu(), on_cpu), (Device::simulator(), on_gpu)] {
-            let x = Tensor::zeros([3], &device)?;
-            let error = picked(&x, &Tensor::full(index, [1], &device)?).and_then(|y| y.to_vec());
-            let text = error.map_err(|error| error.to_string());
-            let want = format!("{want} out of range for axis `N`, which has 3");
-            assert!(text.as_ref().is_err_and(|text| text.contains(&want)), "{text:?}, not {want}");
-        }
-    }
-    Ok(())
-}

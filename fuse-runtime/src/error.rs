@@ -439,13 +439,7 @@ impl fmt::Display for Fault {
         match &self.kind {
             FaultKind::DivisionByZero => write!(f, "integer division by zero")?,
             FaultKind::OutOfRange { axis, index, extent } => {
-                // Kernels of GPUs note 32 bits of an index.
-                let rest = match *index {
-                    index if index == i64::from(i32::MAX) => " or more",
-                    index if index == i64::from(i32::MIN) => " or less",
-                    _ => "",
-                };
-                write!(f, "index {index}{rest} is out of range for axis `{axis}`, which has {extent}")?;
+                write!(f, "index {index} is out of range for axis `{axis}`, which has {extent}")?;
             }
         }
         if self.line == 0 { Ok(()) } else { write!(f, " ({}:{})", self.file, self.line) }

@@ -133,7 +133,7 @@ mod tests {
                 let body = if beyond { format!("((((((((-{body}))))))))") } else { body.clone() };
                 let op = format!("#[op] fn f(x: f32) -> f32 {{ {body} }}");
                 let kernel =
-                    format!("#[kernel] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> {{ {body} + f(x) }}");
+                    format!("#[kernel] fn k<N>(x: Tensor<f32, N>) -> Tensor<f32, N> {{ f(x) + {body} }}");
                 let mut diagnostics = crate::diagnostic::Diagnostics::new();
                 let tokens: TokenStream = format!("{op} {kernel}").parse().expect("tokens");
                 crate::pipeline::expand_block(&quote::quote!(::fuse), tokens, &mut diagnostics);

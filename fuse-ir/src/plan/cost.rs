@@ -7,9 +7,11 @@ use crate::graph::facts::for_each_op;
 use crate::graph::{AxisSource, Kernel, MapFn};
 use crate::id::{AxisId, NodeId, ParamId, ValueId};
 use crate::index_map::{IndexEnv, IndexExpr, IndexMap};
+use crate::lower::count_ranges;
 use crate::scalar::ScalarOp;
 use crate::schedule::contraction::{Sides, collect_axes, contraction_of};
 use crate::schedule::edges::ValueEdges;
+use crate::schedule::streamed::cut_streamed;
 use crate::schedule::{BodyOp, BodyValue, BufferRef, CHUNK, Level, Operand, ScheduleKind, ScheduledGroup};
 use crate::target::Target;
 use std::collections::{BTreeMap, BTreeSet};
@@ -218,7 +220,43 @@ pub fn buffers_between(group: &ScheduledGroup) -> BTreeSet<BufferRef> {
 
 /// The cost of a group.
 pub fn price_group(kernel: &Kernel, target: &Target, sizes: &Sizes, group: &ScheduledGroup) -> Price {
-    price_in_ranges(kernel, target, sizes, group, 1)
+    let whole = price_in_ranges(kernel, target, sizes, group, 1);
+    // A contract of one launch leaves none to put ranges together.
+    if group.kind != ScheduleKind::Streamed || kernel.launches == Some(1) {
+        return whole;
+    }
+    match price_of_ranges(kernel, target, sizes, group) {
+        Some((_, apart)) if apart.seconds < whole.seconds => apart,
+        Some(_) | None => whole,
+    }
+}
+
+/// How many ranges of the keys of a streamed group have blocks of their own on a GPU, if there are several, and the cost with
+/// what puts them together. CPUs put ranges together without a launch.
+pub(super) fn price_of_ranges(
+    kernel: &Kernel,
+    target: &Target,
+    sizes: &Sizes,
+    group: &ScheduledGroup,
+) -> Option<(u64, Price)> {
+    if target.registers == 0 {
+        return None;
+    }
+    let parts = cut_streamed(group).ok()?;
+    let [batch, rows, columns, keys] =
+        [&parts.batch, &parts.rows, &parts.columns, &parts.streamed].map(|axes| sizes.product(axes));
+    let ranges = count_ranges(target.units.into(), [batch, rows, columns, keys]);
+    if ranges < 2 {
+        return None;
+    }
+    let mut price = price_in_ranges(kernel, target, sizes, group, ranges);
+    // Products and statistics of each row are left in memory by each range, and read once.
+    let lines = batch.saturating_mul(rows).saturating_mul(ranges);
+    let left = columns + parts.sums.len() as u64 + parts.maxima.len().max(1) as u64;
+    let bytes = lines.saturating_mul(left).saturating_mul(8);
+    price.bytes = price.bytes.saturating_add(bytes);
+    price.seconds += bytes as f64 / target.bandwidth + target.launch;
+    Some((ranges, price))
 }
 
 /// The cost of a group of which so many ranges of the reduced positions have blocks of their own, without what puts them

@@ -6,14 +6,12 @@
 use crate::graph::facts::for_each_op;
 use crate::graph::{Kernel, MapFn, Op, Reducer};
 use crate::id::{AxisId, NodeId};
-use crate::lower::count_ranges;
-use crate::plan::cost::{Price, price_group, price_in_ranges};
+use crate::plan::cost::{Price, price_in_ranges, price_of_ranges};
 use crate::plan::display::Micros;
 use crate::plan::partition::{Partition, Problem};
 use crate::plan::{Decision, Plan, Refusal, Rule};
 use crate::scalar::ScalarOp;
 use crate::schedule::build::{Root, label};
-use crate::schedule::streamed::cut_streamed;
 use crate::schedule::{ScheduleKind, ScheduledGroup};
 use std::collections::BTreeSet;
 
@@ -100,27 +98,13 @@ fn explain_stream(problem: &Problem<'_>, partition: &Partition, last: NodeId) ->
 /// would have ranges.
 pub(super) fn explain_ranges(problem: &Problem<'_>, plan: &Plan, wanted: u32) -> Vec<Decision> {
     let (kernel, target, sizes) = (problem.kernel, problem.target, problem.sizes);
-    let leaves_none = plan.launch_count() >= wanted;
-    // CPUs put ranges together without a launch.
-    if !leaves_none || target.registers == 0 {
+    if plan.launch_count() < wanted {
         return Vec::new();
     }
     let explain = |group: &ScheduledGroup| {
-        let parts = cut_streamed(group).ok()?;
-        let count = |axes: &[AxisId]| sizes.product(axes);
-        let [batch, rows, columns, keys] =
-            [&parts.batch, &parts.rows, &parts.columns, &parts.streamed].map(|axes| count(axes));
-        let ranges = count_ranges(target.units.into(), [batch, rows, columns, keys]);
-        let last = group.stores.iter().find_map(|store| group.value(store.value).node);
-        let (Some(last), true) = (last, ranges > 1) else { return None };
-        let whole = price_group(kernel, target, sizes, group);
-        let mut apart = price_in_ranges(kernel, target, sizes, group, ranges);
-        // Products and statistics of each row are left in memory by each range, and read once.
-        let lines = batch.saturating_mul(rows).saturating_mul(ranges);
-        let left = columns + parts.sums.len() as u64 + parts.maxima.len().max(1) as u64;
-        let bytes = lines.saturating_mul(left).saturating_mul(8);
-        apart.bytes = apart.bytes.saturating_add(bytes);
-        apart.seconds += bytes as f64 / target.bandwidth + target.launch;
+        let (ranges, apart) = price_of_ranges(kernel, target, sizes, group)?;
+        let last = group.stores.iter().find_map(|store| group.value(store.value).node)?;
+        let whole = price_in_ranges(kernel, target, sizes, group, 1);
         let times = (Micros(whole.seconds), Micros(apart.seconds));
         Some(Decision {
             rule: Rule::Streaming,
