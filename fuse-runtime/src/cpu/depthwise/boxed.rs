@@ -61,11 +61,10 @@ impl Boxed {
         };
         loop {
             let boxed = Boxed::new(windows, inner, *tile);
-            match boxed.len {
-                0..=WANTED => return Some(boxed),
-                _ if tile.0 > 1 => tile.0 = tile.0.div_ceil(2),
-                0..=MOST => return Some(boxed),
-                _ => return None,
+            if boxed.len > WANTED && tile.0 > 1 {
+                tile.0 = tile.0.div_ceil(2);
+            } else {
+                return (boxed.len <= MOST).then_some(boxed);
             }
         }
     }
