@@ -16,6 +16,8 @@ mod handwritten;
 mod inputs;
 #[path = "harness/kernels.rs"]
 mod kernels;
+#[path = "harness/peak.rs"]
+mod peak;
 #[path = "harness/timing.rs"]
 mod timing;
 #[path = "harness/traffic.rs"]
@@ -56,6 +58,10 @@ fn main() {
     contractions(settings, 512, 1024, 4096);
     contractions(settings, 2048, 768, 3072);
     small_calls(settings);
+    println!("\n| product | 10⁹ multiply-adds/s | of the machine's |");
+    println!("|---|---:|---:|");
+    shares(settings, 512, 1024, 4096);
+    shares(settings, 2048, 768, 3072);
 }
 
 /// A tensor on the CPU.
@@ -149,6 +155,16 @@ fn contractions(settings: Settings, m: usize, k: usize, n: usize) {
     let linear = || kernels::linear_gelu::into(&x, &w, &b, &mut out).expect("the shapes agree");
     let alone = || kernels::matmul::into(&x, &w, &mut product).expect("the shapes agree");
     row(settings, &format!("linear gelu {m}x{k}x{n}"), "product alone", 1, linear, alone);
+}
+
+/// What a product reaches of the multiply-adds that all cores do in registers.
+fn shares(settings: Settings, m: usize, k: usize, n: usize) {
+    let (x, w) = (tensor([m, k], 1, -1.0, 1.0), tensor([k, n], 2, -0.03125, 0.03125));
+    let mut out = kernels::matmul(&x, &w).expect("the shapes agree");
+    let count = m * k * n;
+    let product = || kernels::matmul::into(&x, &w, &mut out).expect("the shapes agree");
+    let pair = measure_pair(1, settings.pairs, settings.quiet, product, || peak::multiply_and_add(count));
+    println!("| {m}x{k}x{n} | {:.1} | {:.0} % |", count as f64 / pair.a / 1e9, 100.0 / pair.ratio);
 }
 
 /// What a call costs where there is next to nothing to compute.

@@ -21,6 +21,22 @@ fuse! {
         relu(batch_norm(conv2d::<C, H, W, K, R, S, P, Q>(x, w, 1, 1), mean, var, g, b, 1e-5))
     }
 
+    /// The norm in the filters, once.
+    #[kernel]
+    pub fn folded<K, C, R, S>(
+        w: Tensor<f32, K, C, R, S>, mean: Tensor<f32, K>, var: Tensor<f32, K>, g: Tensor<f32, K>, b: Tensor<f32, K>,
+    ) -> (Tensor<f32, K, C, R, S>, Tensor<f32, K>) {
+        fold_batch_norm(w, mean, var, g, b, 1e-5)
+    }
+
+    /// What is left of convolution, batch norm and ReLU then.
+    #[kernel(launches = 1, assume(B = 8, C = 64, H = 56, W = 56, K = 64, R = 3, S = 3))]
+    pub fn conv_folded_relu<B, C, H, W, K, R, S, P, Q>(
+        x: Tensor<f32, B, C, H, W>, w: Tensor<f32, K, C, R, S>, b: Tensor<f32, K>,
+    ) -> Tensor<f32, B, K, P, Q> {
+        relu(conv2d::<C, H, W, K, R, S, P, Q>(x, w, 1, 1) + b)
+    }
+
     /// Channels last, with strides, padding and dilation of their own on each axis.
     #[kernel(launches = 1)]
     pub fn conv_channels_last<B, C, H, W, K, R, S, P, Q>(
@@ -175,7 +191,12 @@ fn convolution_norm_and_activation() -> Result<(), Error> {
             &per(&bias)?,
         )?;
         assert_eq!(got.shape(), [b, k, h.places(), w.places()]);
-        for (at, got) in got.to_vec()?.into_iter().enumerate() {
+        // The same with the norm in the filters.
+        let (filters, added) =
+            folded(&place(&f, [k, c, r, r])?, &per(&mean)?, &per(&var)?, &per(&g)?, &per(&bias)?)?;
+        let by_filters = conv_folded_relu(&place(&x, [b, c, side, side + 1])?, &filters, &added)?;
+        for (at, pair) in got.to_vec()?.into_iter().zip(by_filters.to_vec()?).enumerate() {
+            let (got, by_filters) = pair;
             let (q, rest) = (at % w.places(), at / w.places());
             let (p, rest) = (rest % h.places(), rest / h.places());
             let (o, n) = (rest % k, rest / k);
@@ -187,6 +208,12 @@ fn convolution_norm_and_activation() -> Result<(), Error> {
             check(
                 &format!("{b}x{c}x{side} to {k} at {at}"),
                 got,
+                want,
+                (magnitude + mean.abs()) * scale.abs() + f64::from(bias[o].abs()),
+            );
+            check(
+                &format!("{b}x{c}x{side} to {k} by folded filters at {at}"),
+                by_filters,
                 want,
                 (magnitude + mean.abs()) * scale.abs() + f64::from(bias[o].abs()),
             );

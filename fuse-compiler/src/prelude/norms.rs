@@ -64,6 +64,17 @@ super::prelude_items! {
         }
     }
 
+    /// The filters `w` of `K` results and what is added to these, such that they do what they did with `batch_norm` after them:
+    /// called once, when weights are loaded, by a kernel that gives both.
+    fold_batch_norm: Composite {
+        fn fold_batch_norm<K>(
+            w: Tensor<f32, K>, mean: Tensor<f32, K>, var: Tensor<f32, K>, g: Tensor<f32, K>, b: Tensor<f32, K>, eps: f32,
+        ) -> (Tensor<f32, K>, Tensor<f32, K>) {
+            let gain = (var + eps).rsqrt() * g;
+            (w * gain, b - mean * gain)
+        }
+    }
+
     /// The softmax of `x / temperature` over `N`.
     softmax_with_temperature: Composite {
         fn softmax_with_temperature<N>(x: Tensor<f32, N>, temperature: f32) -> Tensor<f32, N> {

@@ -326,6 +326,24 @@ fn convolutions_and_pools_are_right() {
 }
 
 #[test]
+fn norms_are_folded_into_filters() {
+    let (k, taps) = (2, 3);
+    let (w, mean, var) = ([1.0, -2.0, 0.5, 3.0, 0.25, -1.0], [0.5, -1.5], [4.0, 0.25]);
+    let (g, b) = ([2.0, -1.0], [0.125, 3.0]);
+    let source = "#[kernel] fn k<K, R>(w: Tensor<f64, K, R>, mean: Tensor<f64, K>, var: Tensor<f64, K>, \
+        g: Tensor<f64, K>, b: Tensor<f64, K>) -> (Tensor<f64, K, R>, Tensor<f64, K>) { \
+        fold_batch_norm(w, mean, var, g, b, 0.001) }";
+    let of = |shape: &[usize], data: &[f64]| array(DType::F64, shape, values(DType::F64, data));
+    let inputs = vec![of(&[k, taps], &w), of(&[k], &mean), of(&[k], &var), of(&[k], &g), of(&[k], &b)];
+    let out = run(source, inputs);
+    let gain = |at: usize| g[at] / (var[at] + 0.001f64).sqrt();
+    let filters: Vec<f64> = (0..k * taps).map(|at| w[at] * gain(at / taps)).collect();
+    let added: Vec<f64> = (0..k).map(|at| b[at] - mean[at] * gain(at)).collect();
+    check_near("filters", &numbers(&out.results[0]), &filters, 1e-12);
+    check_near("what is added", &numbers(&out.results[1]), &added, 1e-12);
+}
+
+#[test]
 fn every_item_is_parsed_documented_and_called_by_a_test() {
     let source = include_str!("tests.rs");
     let mut names = BTreeSet::new();

@@ -174,11 +174,15 @@ impl Windows {
             let mut last = None;
             for tap in g.number.taps.iter().filter(|&&t| last.replace(t) != Some(t)) {
                 let inside = find_inside(start + tap, g.number.row, g.limit, rows);
-                cuts.extend([inside.start, inside.end]);
+                // There are few: as many as taps along one axis reach over the edges.
+                for at in [inside.start, inside.end] {
+                    if !cuts.contains(&at) {
+                        cuts.push(at);
+                    }
+                }
             }
         }
         cuts.sort_unstable();
-        cuts.dedup();
     }
 
     /// The sums of a tile element by element.
