@@ -698,23 +698,23 @@ fn extreme_values_of_ranges_are_kept() -> Result<(), Error> {
     Ok(())
 }
 
-#[test]
-fn every_backend_agrees() -> Result<(), Error> {
-    decode::verify().run()?;
-    multi_head::verify().run()?;
-    causal::verify().run()?;
-    causal_to_the_end::verify().run()?;
-    grouped::verify().run()?;
-    multi_query::verify().run()?;
-    windowed::verify().run()?;
-    block_sparse::verify().run()?;
-    capped_with_bias::verify().run()?;
-    of_lengths::verify().run()?;
-    half::verify::<f16>().run()?;
-    dropped::verify().run()?;
-    rotated::verify().run()?;
-    pooled::verify().run()?;
-    Ok(())
+/// `verify()` of kernels, each a test of its own, so that they run side by side.
+macro_rules! every_backend_agrees {
+    ($($kernel:ident $(<$dtype:ty>)?)*) => {
+        mod every_backend_agrees {
+            use fuse::Error;
+
+            $(#[test]
+            fn $kernel() -> Result<(), Error> {
+                super::$kernel::verify$(::<$dtype>)?().run().map(|_| ())
+            })*
+        }
+    };
+}
+
+every_backend_agrees! {
+    decode multi_head causal causal_to_the_end grouped multi_query windowed block_sparse capped_with_bias of_lengths
+    half<fuse::f16> dropped rotated pooled
 }
 
 on_every_device! {
