@@ -5,7 +5,7 @@
 //! may be one level more. Operators in a row count although not all of them nest, which only a sum of hundreds of terms
 //! notices.
 
-use proc_macro2::{Delimiter, Span, TokenTree};
+use proc_macro2::{Delimiter, Spacing, Span, TokenTree};
 
 /// The deepest that is accepted. A level takes up to some 20 KiB of stack where nothing is optimised, and rustc has 8 MiB.
 pub const MOST_NESTED: usize = 256;
@@ -21,11 +21,17 @@ pub(crate) fn find_too_deep(tokens: impl IntoIterator<Item = TokenTree>) -> Opti
 fn walk(tokens: impl IntoIterator<Item = TokenTree>, outside: usize) -> Option<Span> {
     let mut tokens = tokens.into_iter().peekable();
     let (mut operators, mut angles) = (0usize, 0usize);
+    // Whether an operand is before, and the first half of `&&` or `||` between two of them: one operator, not two references.
+    let (mut behind_operand, mut half) = (false, None);
     while let Some(token) = tokens.next() {
         if outside + operators + angles > MOST_NESTED {
             return Some(token.span());
         }
+        let is_operand = !matches!(token, TokenTree::Punct(_));
+        let was_operand = std::mem::replace(&mut behind_operand, is_operand);
+        let first_half = half.take();
         match &token {
+            TokenTree::Punct(punct) if first_half == Some(punct.as_char()) => {}
             TokenTree::Punct(punct) => match punct.as_char() {
                 ',' => operators = 0,
                 ';' => (operators, angles) = (0, 0),
@@ -33,7 +39,11 @@ fn walk(tokens: impl IntoIterator<Item = TokenTree>, outside: usize) -> Option<S
                 '<' => angles += 1,
                 '>' => angles = angles.saturating_sub(1),
                 '=' | ':' | '\'' | '$' | '_' => {}
-                _ => operators += 1,
+                operator => {
+                    operators += 1;
+                    let is_half = was_operand && punct.spacing() == Spacing::Joint;
+                    half = (is_half && matches!(operator, '&' | '|')).then_some(operator);
+                }
             },
             TokenTree::Group(group) => {
                 let depth = outside + operators + angles + BRACKETS;
@@ -92,6 +102,9 @@ mod tests {
         let sum = |terms: usize| vec!["a"; terms].join(" + ");
         assert!(!is_too_deep(&sum(MOST_NESTED + 1)));
         assert!(is_too_deep(&sum(MOST_NESTED + 2)));
+        let all = |terms: usize| vec!["a"; terms].join(" && ");
+        assert!(!is_too_deep(&all(MOST_NESTED + 1)));
+        assert!(is_too_deep(&all(MOST_NESTED + 2)));
         let lets = format!("let b = {}; ", sum(100)).repeat(20);
         assert!(!is_too_deep(&format!("{{ {lets} f({}, {}) }}", sum(200), sum(200))));
         assert!(is_too_deep(&format!("{{ f({}, {}) }}", sum(2), sum(300))));
@@ -99,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_nests_without_brackets_counts_too() {
-        for part in ["-", "!", "&", "|x| ", "return ", "x as ", "Tensor<f32, "] {
+        for part in ["-", "!", "&", "&&", "a && &", "|x| ", "return ", "x as ", "Tensor<f32, "] {
             assert!(!is_too_deep(&format!("{}x", part.repeat(100))), "{part}");
             assert!(is_too_deep(&format!("{}x", part.repeat(1000))), "{part}");
         }
