@@ -37,8 +37,8 @@ fuse! {
         select(seen, q.dot(old_k, D) * scale, f32::NEG_INFINITY).softmax(L).dot(old_v, L)
     }
 
-    /// The same with no launch to put ranges of keys together.
-    #[kernel(launches = 1, assume(H = 8, L = 4096, S = 1, D = 64))]
+    /// The same with no launch to put ranges of keys together, and with nothing known of how many rows are appended.
+    #[kernel(launches = 1)]
     pub fn append_at_once<H, S, L, D>(
         old_k: &mut Tensor<f32, H, L, D>, old_v: &mut Tensor<f32, H, L, D>, q: Tensor<f32, H, S, D>,
         k: Tensor<f32, H, S, D>, v: Tensor<f32, H, S, D>, pos: i64, scale: f32,

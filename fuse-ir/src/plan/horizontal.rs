@@ -40,7 +40,8 @@ pub(super) fn join_launches(
         for (k, parts) in launches.iter().enumerate().skip(earliest) {
             // The first says why not; after that only launches of small groups are worth a try.
             let small = |slot: &usize| work_of(problem, partition, *slot) <= SMALL_WORK;
-            let worth = small(&slot) && parts.iter().all(small) || appends(problem, partition, parts, slot);
+            let worth =
+                small(&slot) && parts.iter().all(small) || appends(problem, partition, parts, slot, force);
             if weighed.is_some() && !force && !worth {
                 continue;
             }
@@ -72,8 +73,9 @@ fn work_of(problem: &Problem<'_>, partition: &Partition, slot: usize) -> f64 {
     partition.group(slot).map_or(0.0, seconds)
 }
 
-/// Whether these are one streamed group and small stores over parameters of which it reads other elements at most.
-fn appends(problem: &Problem<'_>, partition: &Partition, parts: &[usize], slot: usize) -> bool {
+/// Whether these are one streamed group and stores over parameters of which it reads other elements at most; small ones, unless
+/// a contract leaves no other launch.
+fn appends(problem: &Problem<'_>, partition: &Partition, parts: &[usize], slot: usize, force: bool) -> bool {
     let mut streamed = 0;
     let fits = parts.iter().chain([&slot]).all(|k| {
         let Some(group) = partition.group(*k) else { return false };
@@ -86,7 +88,7 @@ fn appends(problem: &Problem<'_>, partition: &Partition, parts: &[usize], slot: 
             ScheduleKind::Pointwise => {
                 let stores = &group.lowered.group.stores;
                 let over_params = stores.iter().all(|s| matches!(s.buffer, BufferRef::Param(_)));
-                over_params && work_of(problem, partition, *k) <= SMALL_WORK
+                over_params && (force || work_of(problem, partition, *k) <= SMALL_WORK)
             }
             ScheduleKind::Row | ScheduleKind::Column | ScheduleKind::Split => false,
             ScheduleKind::Contraction | ScheduleKind::Depthwise => false,
@@ -131,7 +133,7 @@ fn weigh(
         "what overwrites a parameter depends on what reads or overwrites it earlier"
     );
     let is_streamed = |k: &usize| group(*k).is_some_and(|g| g.lowered.group.kind == ScheduleKind::Streamed);
-    let appended = appends(problem, partition, parts, slot);
+    let appended = appends(problem, partition, parts, slot, force);
     let (refusal, reason, remedy) = if !appended && parts.iter().chain([&slot]).any(is_streamed) {
         let reason = "a streamed launch works tile by tile and takes no other work along".to_owned();
         (Some(Refusal::NotStreamed), reason, None)
