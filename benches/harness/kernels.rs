@@ -6,12 +6,6 @@ fuse! {
     /// Keeps the root of a variance away from zero.
     const EPSILON: f32 = 0.00001;
 
-    /// `x sigmoid(x)`.
-    #[op]
-    fn silu(x: f32) -> f32 {
-        x * x.sigmoid()
-    }
-
     /// `x.sigmoid() * b + c`.
     #[kernel(launches = 1, assume(N = 16777216))]
     pub fn pw_sigmoid_fma<N>(x: Tensor<f32, N>, b: Tensor<f32, N>, c: Tensor<f32, N>) -> Tensor<f32, N> {

@@ -293,14 +293,13 @@ fn define_function(
         diagnostics,
     );
     let function = body.and_then(|body| generate::generate_function(&name, &body, items, diagnostics));
-    let function = function.and_then(|function| match count_operations(&function, items) {
+    let counted = function.and_then(|function| match count_operations(&function, items) {
         too_many if too_many > MOST_OPERATIONS_OF_OP => {
             Err(diagnostics.report(messages::op_too_large(signature.span, &name, MOST_OPERATIONS_OF_OP)))
         }
-        _ => Ok(function),
+        operations => Ok((function, operations)),
     });
-    let function = function.unwrap_or_else(|_| function_of_zeros(&name, &signature));
-    let operations = count_operations(&function, items);
+    let (function, operations) = counted.unwrap_or_else(|_| (function_of_zeros(&name, &signature), 0));
     let may_fault = function_may_fault(&function, items);
     let id = FnId::from_index(items.functions.len());
     items.facts.push(FnFacts { results: signature.results.clone(), may_fault, operations });

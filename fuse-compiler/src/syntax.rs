@@ -10,6 +10,7 @@ mod dimension;
 mod nesting;
 mod signature;
 
+pub(crate) use block::name_of_item;
 pub use block::parse_block;
 pub use nesting::MOST_NESTED;
 pub(crate) use nesting::find_too_deep;

@@ -10,7 +10,7 @@ use super::operator::axis_set;
 use super::site::{Site, site_of};
 use super::value::Value;
 use crate::diagnostic::{Place, Reported, messages};
-use crate::syntax::{ElementType, GenericKind, TensorType, parse_tensor_type};
+use crate::syntax::{ElementType, GenericKind, TensorType, name_of_item, parse_tensor_type};
 use fuse_ir::dtype::DType;
 use fuse_ir::id::{AxisId, NodeId};
 use syn::visit::{self, Visit};
@@ -48,13 +48,7 @@ fn lower_statement(cx: &mut Context<'_>, statement: &syn::Stmt, last: bool) -> R
         }
         syn::Stmt::Item(item) => {
             let reported = cx.report(messages::item_in_body(Place::of(item)));
-            let name = match item {
-                syn::Item::Const(item) => Some(&item.ident),
-                syn::Item::Static(item) => Some(&item.ident),
-                syn::Item::Fn(item) => Some(&item.sig.ident),
-                _ => None,
-            };
-            if let Some(name) = name {
+            if let Some(name) = name_of_item(item) {
                 cx.scope.variables.push((name.to_string(), Variable::Poisoned(reported)));
             }
             Err(reported)

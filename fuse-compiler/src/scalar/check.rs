@@ -18,6 +18,7 @@ use super::types::{TypeId, TypeTable};
 use super::{ScalarItems, ScalarType};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place, Reported, messages};
 use crate::prelude::F64_SCOPE;
+use crate::syntax::name_of_item;
 use fuse_ir::dtype::{DType, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -341,12 +342,7 @@ impl<'a> Checker<'a> {
             other => {
                 self.report(messages::item_in_scalar(Place::of(other)));
                 // Its uses stay silent.
-                let name = match other {
-                    syn::Item::Fn(item) => Some(&item.sig.ident),
-                    syn::Item::Static(item) => Some(&item.ident),
-                    _ => None,
-                };
-                if let Some(name) = name {
+                if let Some(name) = name_of_item(other) {
                     let ty = self.types.poisoned();
                     self.declare(&name.to_string(), ty);
                 }

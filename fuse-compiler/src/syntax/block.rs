@@ -5,12 +5,22 @@ use super::nesting::{MOST_NESTED, find_too_deep};
 use super::signature::parse_tensor_fn;
 use super::{Block, BrokenFn, ConstItem, Item, OpItem, ReduceItem};
 use crate::diagnostic::{Diagnostics, Place, messages};
-use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::braced;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::visit_mut::{self, VisitMut};
+
+/// The name by which expressions know an item that stands in a body.
+pub(crate) fn name_of_item(item: &syn::Item) -> Option<&Ident> {
+    match item {
+        syn::Item::Const(item) => Some(&item.ident),
+        syn::Item::Static(item) => Some(&item.ident),
+        syn::Item::Fn(item) => Some(&item.sig.ident),
+        _ => None,
+    }
+}
 
 /// Takes the tokens of a block and gives its items. Mistakes are reported; an item that cannot be understood at all is
 /// left out, so that the others are still checked.

@@ -451,14 +451,7 @@ impl<'a> Emitter<'a> {
 
     /// Whether a group may write a buffer that it also reads: sweeps must then be kept apart.
     pub(super) fn overwrites(&self, group: &ScheduledGroup) -> bool {
-        let in_place = self.program.plan.in_place.iter().any(|(id, _, _)| *id == group.id);
-        in_place
-            || group.stores.iter().any(|s| {
-                group
-                    .operands
-                    .iter()
-                    .any(|o| matches!(o, Operand::Buffer { buffer, .. } if *buffer == s.buffer))
-            })
+        (0..group.stores.len() as u32).any(|number| self.writes_over(group, number, false))
     }
 
     /// Whether something reads what a store of this number writes over, `elsewhere` only if at other positions than it

@@ -13,6 +13,7 @@ use crate::index_map::polynomial::ExtentFacts;
 use crate::schedule::apart::are_apart;
 use crate::schedule::{BufferRef, Operand, ScheduledGroup};
 use group::verify_group;
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 /// Checks that a program can be launched as its plan says: ids, the rules of each schedule, that each output and each
@@ -79,6 +80,7 @@ fn verify_coverage(program: &Program) -> Result<(), String> {
 /// writes.
 fn verify_order(program: &Program) -> Result<(), String> {
     let mut stored: BTreeSet<BufferRef> = BTreeSet::new();
+    let facts = LazyCell::new(|| ExtentFacts::compute(&program.kernel));
     for launch in &program.plan.launches {
         for (i, group) in launch.parts.iter().enumerate() {
             let (reads, writes) = (buffers_read(group), buffers_written(group));
@@ -90,10 +92,9 @@ fn verify_order(program: &Program) -> Result<(), String> {
             }
             for other in launch.parts.iter().skip(i + 1) {
                 let (other_reads, other_writes) = (buffers_read(other), buffers_written(other));
-                let facts = || ExtentFacts::compute(&program.kernel);
                 let both_write = writes.iter().find(|b| other_writes.contains(b));
                 let touched = both_write.or_else(|| {
-                    let meets = |b: &&BufferRef, reader, writer| !are_apart(&facts(), reader, writer, **b);
+                    let meets = |b: &&BufferRef, reader, writer| !are_apart(&facts, reader, writer, **b);
                     let read = writes.iter().filter(|b| other_reads.contains(b));
                     let mut read = read.filter(|b| meets(b, other, group));
                     let written = reads.iter().filter(|b| other_writes.contains(b));

@@ -197,10 +197,11 @@ impl<'a> Builder<'a> {
         match find_contraction(outer, reduced, operands, values) {
             Ok(Some(_)) => self.body.contraction = true,
             Ok(None) => {
-                let found = find_depthwise(outer, reduced, operands, values, stores);
-                match found.filter(|_| self.context.depthwise) {
-                    Some(_) => self.body.depthwise = true,
-                    None => multiply_and_sum(&mut self.body),
+                let is_depthwise = self.context.depthwise
+                    && find_depthwise(outer, reduced, operands, values, stores).is_some();
+                match is_depthwise {
+                    true => self.body.depthwise = true,
+                    false => multiply_and_sum(&mut self.body),
                 }
             }
             Err(Mixed::OtherReduction(v)) => {

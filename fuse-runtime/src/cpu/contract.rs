@@ -46,7 +46,6 @@ use multiply::{Multiply, Operand};
 use panel::{PanelExec, PanelPlace};
 use rayon::prelude::*;
 use sliding::Sliding;
-use std::cell::RefCell;
 
 pub use stream::count_tiles;
 pub(crate) use stream::{StreamExec, run_stream};
@@ -129,10 +128,6 @@ fn prepare_part(
     };
     *left = rest;
     GroupExec::new(kernel, part, &GroupFns { stages: own, combiners: &[], rows: None }, set)
-}
-
-thread_local! {
-    static MEMORY: RefCell<Vec<Scratch>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The sizes of a launch.
@@ -297,7 +292,7 @@ impl Run<'_> {
 
     /// Tasks one after the other: tiles that share the panel that is dearer to fill follow one another.
     fn run_range(&self, tasks: std::ops::Range<usize>) {
-        let mut scratch = MEMORY.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let mut scratch = Scratch::take();
         let mut bytes = 0;
         let mut take = |size: usize| {
             let at = bytes;
@@ -341,7 +336,7 @@ impl Run<'_> {
         }
         thread.panels.into_iter().for_each(Worker::finish);
         thread.epilogue.finish();
-        MEMORY.with_borrow_mut(|all| all.push(scratch));
+        scratch.keep();
     }
 
     /// The products of a tile.

@@ -34,7 +34,6 @@ use fuse_ir::schedule::depthwise::{DepthwiseParts, cut_depthwise};
 use fuse_ir::schedule::{Operand, ScheduledGroup};
 use lanes::{Lanes, Tap};
 use rayon::prelude::*;
-use std::cell::RefCell;
 use std::ops::Range;
 use windows::Windows;
 
@@ -80,10 +79,6 @@ impl DepthwiseExec {
         let (rest, rows) = rest.split_at(rest.len().saturating_sub(1));
         [rest, rows, lanes]
     }
-}
-
-thread_local! {
-    static MEMORY: RefCell<Vec<Scratch>> = const { RefCell::new(Vec::new()) };
 }
 
 /// How the sums of a launch are computed.
@@ -180,7 +175,7 @@ impl Run<'_> {
 
     /// Tiles one after the other: those of the same lanes follow one another, since their windows overlap.
     fn run_range(&self, tasks: Range<usize>) {
-        let mut scratch = MEMORY.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let mut scratch = Scratch::take();
         let mut bytes = 0;
         let mut take = |elements: usize| {
             let at = bytes;
@@ -220,7 +215,7 @@ impl Run<'_> {
             thread.epilogue.run_sweeps(&tile);
         }
         thread.epilogue.finish();
-        MEMORY.with_borrow_mut(|all| all.push(scratch));
+        scratch.keep();
     }
 
     fn sum_tile(&self, thread: &mut Thread<'_>, tile: &Block) {

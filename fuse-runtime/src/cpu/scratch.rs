@@ -6,6 +6,7 @@ use super::prepare::PassReduction;
 use super::reduce::{Components, MAX_COMPONENTS};
 use fuse_ir::id::ValueId;
 use fuse_ir::schedule::CHUNK;
+use std::cell::RefCell;
 
 /// A cache line, the alignment of everything in scratch.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +19,22 @@ pub(crate) struct Scratch {
     lines: Vec<Line>,
 }
 
+thread_local! {
+    /// What this thread does not use at the moment.
+    static SPARE: RefCell<Vec<Scratch>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Scratch {
+    /// What this thread has kept of earlier launches, if it has any.
+    pub(crate) fn take() -> Scratch {
+        SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+
+    /// Keeps it for the next launch of this thread.
+    pub(crate) fn keep(self) {
+        SPARE.with_borrow_mut(|spare| spare.push(self));
+    }
+
     /// The start of at least `bytes` initialised bytes; what was there before may be lost.
     pub(crate) fn reserve(&mut self, bytes: usize) -> *mut u8 {
         let lines = bytes.div_ceil(size_of::<Line>());

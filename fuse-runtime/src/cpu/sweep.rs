@@ -1,6 +1,5 @@
 //! Passes over a block of outer positions: sweeps by chunks of the reduction tree, folds, and what follows them.
 
-use super::access::AccessKind;
 use super::geometry::{Block, Orientation};
 use super::prepare::{PassReduction, PassScan, Source};
 use super::reduce::{Components, ReduceExec, Step, take_combiner_fault};
@@ -63,24 +62,23 @@ impl Worker<'_> {
     fn reduce_pair(&mut self, p: usize, run: Range<usize>) -> Option<([[u8; 8]; 2], usize)> {
         let launch = self.launch;
         let (pass, outer) = (&launch.exec.passes[p], self.outer);
+        if run.len() < 2 || (run.start + 2) * CHUNK > launch.geometry.reduced() {
+            return None;
+        }
         let [reduction] = &pass.reductions[..] else { return None };
-        let [(_, dtype, Source::Load(operand))] = reduction.sources[..] else { return None };
         let Step::Builtin(fns) = reduction.exec.step else { return None };
-        let is_whole = run.len() >= 2 && (run.start + 2) * CHUNK <= launch.geometry.reduced();
         let is_all = pass.sweep.is_empty() && pass.scans.is_empty() && self.is_whole_chunk(reduction);
-        let access = launch.access(operand.index());
-        if !is_whole || !is_all || outer.len != 1 || access.dtype.is_narrow_float() {
+        if !is_all || outer.len != 1 {
             return None;
         }
         let block = Block { c: outer.c, a: outer.start, a_len: 1, b: run.start * CHUNK, b_len: 2 * CHUNK };
-        let (at, _) = access.flat_rows(launch.forms(), &block)?;
+        let (from, _) = self.rows_in_memory(reduction, &block)?;
         self.state.prefetch.step();
-        let size = dtype.size();
+        let size = reduction.exec.dtypes[0].size();
         let mut both = [0_u64; 2];
         let mut results = [[0; 8]; 2];
         // SAFETY: the bindings vouch for every element that the plan reads; a result has at most eight bytes.
         unsafe {
-            let from = access.data.offset(at as isize * size as isize);
             let to = both.as_mut_ptr().cast::<u8>();
             (fns.rows)(from, 2, CHUNK, to);
             for (k, result) in results.iter_mut().enumerate() {
@@ -212,26 +210,30 @@ impl Worker<'_> {
         self.layout().reductions[before + r]
     }
 
+    /// The rows of a block and the elements from one to the next, where a reduction reads its one source straight from memory:
+    /// that need not be flat.
+    fn rows_in_memory(&self, reduction: &PassReduction, block: &Block) -> Option<(*mut u8, usize)> {
+        let [(_, dtype, Source::Load(operand))] = reduction.sources[..] else { return None };
+        let access = self.launch.access(operand.index());
+        if access.dtype.is_narrow_float() {
+            return None;
+        }
+        let (at, stride) = access.flat_rows(self.launch.forms(), block)?;
+        let stride = usize::try_from(stride).ok()?;
+        // SAFETY: the bindings vouch for every element that the plan reads.
+        Some((unsafe { access.data.offset(at as isize * dtype.size() as isize) }, stride))
+    }
+
     fn reduce_block(&mut self, p: usize, r: usize, reduction: &PassReduction, block: &Block) {
         let exec = &reduction.exec;
         let mut data: Components = [std::ptr::null_mut(); super::reduce::MAX_COMPONENTS];
         let mut row_stride = block.b_len;
-        for (k, &(v, dtype, source)) in reduction.sources.iter().enumerate() {
-            // One source read straight from memory need not be flat: rows one after the other will do.
-            if let (Source::Load(operand), 1) = (source, reduction.sources.len()) {
-                let access = self.launch.access(operand.index());
-                if access.kind == AccessKind::Memory
-                    && !access.dtype.is_narrow_float()
-                    && let Some((at, stride)) = access.flat_rows(self.launch.forms(), block)
-                    && let Ok(stride) = usize::try_from(stride)
-                {
-                    // SAFETY: the bindings vouch for every element that the plan reads.
-                    data[0] = unsafe { access.data.offset(at as isize * dtype.size() as isize) };
-                    row_stride = stride;
-                    continue;
-                }
+        if let Some((rows, stride)) = self.rows_in_memory(reduction, block) {
+            (data[0], row_stride) = (rows, stride);
+        } else {
+            for (k, &(v, dtype, source)) in reduction.sources.iter().enumerate() {
+                data[k] = self.input(v, dtype, source, Place::Inner, block);
             }
-            data[k] = self.input(v, dtype, source, Place::Inner, block);
         }
         let state = self.reduction_layout(p, r);
         let first = block.a.wrapping_sub(self.outer.start);

@@ -32,11 +32,12 @@ use super::super::instruction_set::InstructionSet;
 use super::super::launch::{Launch, LaunchBuffers, Steps};
 use super::super::parallel::{WORTH_WAKING, run_uniform};
 use super::super::prepare::{GroupExec, PrepareError};
+use super::super::scratch::Scratch;
 use super::super::tile::GroupFns;
 use super::super::worker::Worker;
 use super::online::{self, Rows};
 use super::panel::{PanelExec, PanelPlace};
-use super::{BLOCK, MEMORY, RATE, first_fault, prepare_part};
+use super::{BLOCK, RATE, first_fault, prepare_part};
 use fuse_ir::dtype::DType;
 use fuse_ir::graph::Kernel;
 use fuse_ir::id::{AxisId, ValueId};
@@ -286,7 +287,7 @@ impl Run<'_> {
 
     /// Gives what a thread works with.
     fn with_thread(&self, work: impl FnOnce(&mut Thread<'_>)) {
-        let mut scratch = MEMORY.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let mut scratch = Scratch::take();
         let mut thread = Thread {
             memory: scratch.reserve(self.layout.bytes),
             panels: self.panels.iter().map(|p| Worker::new(&p.launch, false)).collect(),
@@ -302,7 +303,7 @@ impl Run<'_> {
         let Thread { panels, scores, admitted, weights, values, of_rows, epilogue, .. } = thread;
         let others = [scores, admitted, weights, values, of_rows, epilogue];
         panels.into_iter().chain(others.into_iter().flatten()).for_each(Worker::finish);
-        MEMORY.with_borrow_mut(|all| all.push(scratch));
+        scratch.keep();
     }
 
     /// The rows of the task of that number.
